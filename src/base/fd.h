@@ -1,0 +1,55 @@
+/*
+ * fd.h: file descriptors. All functions return 0 (or a count, or an fd) or
+ * -errno; all fds they make are O_CLOEXEC; short reads, short writes and EINTR
+ * are dealt with here and nowhere else.
+ */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct buf;
+
+/* Closes *fd if it is open and sets it to -1; errno is kept. */
+void fd_closep(int *fd);
+
+int fd_write_all(int fd, const void *data, size_t len);
+
+/* Reads exactly len bytes; -EPIPE when the stream ends before. */
+int fd_read_exact(int fd, void *data, size_t len);
+
+/* Appends everything up to the end of the stream; -EFBIG past the buffer's maximum. */
+int fd_read_all(int fd, struct buf *out);
+
+/* Whole small files, as those of /proc, /sys and cgroups are: one open, one write. */
+int fd_write_file_at(int dir_fd, const char *path, const char *text);
+int fd_read_file_at(int dir_fd, const char *path, struct buf *out);
+
+/* Reads at most size - 1 bytes and ends them with NUL; returns the length. */
+ssize_t fd_read_text_at(int dir_fd, const char *path, char *text, size_t size);
+
+/* Creates or truncates, writes all, sets mode. */
+int fd_create_file_at(int dir_fd, const char *path, const void *data, size_t len, mode_t mode);
+
+int fd_set_nonblock(int fd, int on);
+
+/* The path the kernel knows for this fd, by /proc/self/fd. -ENAMETOOLONG if it does not fit. */
+int fd_real_path(int fd, char *path, size_t size);
+
+/* Moves fd to number 3 or above: 0 to 2 belong to the program that will be started. */
+int fd_above_stdio(int fd);
+
+#define MSG_FDS_MAX 16
+
+/* One packet of a SOCK_SEQPACKET with fds riding along. */
+int msg_send(int sock, const void *data, size_t len, const int *fds, size_t n_fds);
+
+/*
+ * Receives one packet into data; returns its length, 0 at end of stream.
+ * *ret_n_fds is the number of fds that came, which are the caller's to close;
+ * on failure none are left open. A packet cut short, or with more fds than
+ * max_fds, is -EMSGSIZE.
+ */
+ssize_t msg_recv(int sock, void *data, size_t size, int *ret_fds, size_t max_fds,
+		 size_t *ret_n_fds);

@@ -1,0 +1,99 @@
+#include "base/strv.h"
+
+#include "base/attr.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void strv_done(struct strv *v)
+{
+	for (size_t i = 0; i < v->len; i++)
+		free(v->items[i]);
+	free(v->items);
+	v->items = NULL;
+	v->len = 0;
+}
+
+/* Takes s over, also on failure. */
+static int add_own(struct strv *v, char *s)
+{
+	char **items;
+
+	if (!s)
+		return -ENOMEM;
+	if (v->len >= STRV_MAX) {
+		free(s);
+		return -E2BIG;
+	}
+	items = reallocarray(v->items, v->len + 2, sizeof(*items));
+	if (!items) {
+		free(s);
+		return -ENOMEM;
+	}
+	v->items = items;
+	v->items[v->len++] = s;
+	v->items[v->len] = NULL;
+	return 0;
+}
+
+int strv_add(struct strv *v, const char *s)
+{
+	return add_own(v, strdup(s));
+}
+
+int strv_addf(struct strv *v, const char *fmt, ...)
+{
+	char *s = NULL;
+	va_list ap;
+	int n;
+
+	va_start(ap, fmt);
+	n = vasprintf(&s, fmt, ap);
+	va_end(ap);
+	return n < 0 ? -ENOMEM : add_own(v, s);
+}
+
+int strv_add_all(struct strv *v, const struct strv *more)
+{
+	for (size_t i = 0; i < more->len; i++) {
+		int r = strv_add(v, more->items[i]);
+
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+static char **find_env(const struct strv *v, const char *name)
+{
+	size_t n = strlen(name);
+
+	for (size_t i = 0; i < v->len; i++)
+		if (strncmp(v->items[i], name, n) == 0 && v->items[i][n] == '=')
+			return &v->items[i];
+	return NULL;
+}
+
+int strv_set_env(struct strv *v, const char *name, const char *value)
+{
+	char **old = find_env(v, name);
+	char *s;
+
+	if (!old)
+		return strv_addf(v, "%s=%s", name, value);
+	if (asprintf(&s, "%s=%s", name, value) < 0)
+		return -ENOMEM;
+	free(*old);
+	*old = s;
+	return 0;
+}
+
+const char *strv_get_env(const struct strv *v, const char *name)
+{
+	char **item = find_env(v, name);
+
+	return item ? *item + strlen(name) + 1 : NULL;
+}

@@ -1,0 +1,238 @@
+#include "base/text.h"
+
+#include "base/buf.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <resolv.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define REPLACEMENT "\xef\xbf\xbd" /* U+FFFD */
+
+/* How long the sequence is that c begins, or 0. */
+static size_t sequence_length(unsigned char c)
+{
+	if (c < 0x80)
+		return 1;
+	if (c >= 0xc2 && c <= 0xdf)
+		return 2;
+	if (c >= 0xe0 && c <= 0xef)
+		return 3;
+	return c >= 0xf0 && c <= 0xf4 ? 4 : 0;
+}
+
+/* The length of the well-formed sequence at s, or 0. */
+static size_t sequence(const unsigned char *s, size_t len)
+{
+	unsigned char c = s[0];
+	unsigned char low = 0x80, high = 0xbf;
+	size_t n = sequence_length(c);
+
+	if (n < 2)
+		return n;
+	/* The second byte's range shuts out overlong forms, surrogates and what is past U+10FFFF. */
+	if (c == 0xe0)
+		low = 0xa0;
+	else if (c == 0xed)
+		high = 0x9f;
+	else if (c == 0xf0)
+		low = 0x90;
+	else if (c == 0xf4)
+		high = 0x8f;
+	if (len < n || s[1] < low || s[1] > high)
+		return 0;
+	for (size_t i = 2; i < n; i++)
+		if (s[i] < 0x80 || s[i] > 0xbf)
+			return 0;
+	return n;
+}
+
+int text_is_utf8(const char *s, size_t len)
+{
+	const unsigned char *p = (const unsigned char *)s;
+
+	while (len > 0) {
+		size_t n = sequence(p, len);
+
+		if (n == 0)
+			return 0;
+		p += n;
+		len -= n;
+	}
+	return 1;
+}
+
+int text_append_utf8(struct buf *out, const char *s, size_t len)
+{
+	const unsigned char *p = (const unsigned char *)s;
+	int r = 0;
+
+	while (len > 0 && r == 0) {
+		size_t n = 0, step;
+
+		while (n < len && (step = sequence(p + n, len - n)) > 0)
+			n += step;
+		r = buf_append(out, p, n);
+		p += n;
+		len -= n;
+		if (r == 0 && len > 0) {
+			r = buf_append_str(out, REPLACEMENT);
+			p++;
+			len--;
+		}
+	}
+	return r;
+}
+
+int text_append_base64(struct buf *out, const void *data, size_t len)
+{
+	const unsigned char *p = data;
+	char chunk[4 * 1024 + 1];
+
+	/* Chunks of 3 * 1024 bytes need no padding but in the last one. */
+	while (len > 0) {
+		size_t n = size_min(len, 3 * 1024);
+		int got = b64_ntop(p, n, chunk, sizeof(chunk));
+		int r;
+
+		if (got < 0)
+			return -EINVAL;
+		r = buf_append(out, chunk, (size_t)got);
+		if (r < 0)
+			return r;
+		p += n;
+		len -= n;
+	}
+	return 0;
+}
+
+enum { PLAIN, ESCAPE, CSI, UTF8 };
+
+static int append_caret(struct buf *out, unsigned char c)
+{
+	if (c == 0x7f)
+		return buf_append_str(out, "^?");
+	return buf_printf(out, "^%c", c + '@');
+}
+
+static int is_harmless(unsigned char c)
+{
+	return c >= 0x20 ? c != 0x7f : c == '\n' || c == '\t' || c == '\r';
+}
+
+/* Lets go of an escape sequence: a colour as it is, others with the escape made visible. */
+static int release(struct text_filter *f, struct buf *out, int as_is)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < f->held && r == 0; i++) {
+		unsigned char c = (unsigned char)f->pending[i];
+
+		r = as_is || is_harmless(c) ? buf_append(out, &c, 1) : append_caret(out, c);
+	}
+	f->held = 0;
+	f->state = PLAIN;
+	return r;
+}
+
+static int hold(struct text_filter *f, struct buf *out, char c)
+{
+	f->pending[f->held++] = c;
+	return f->held == sizeof(f->pending) ? release(f, out, 0) : 0;
+}
+
+/*
+ * Lets go of a character past ASCII. C1 controls (U+0080 to U+009F) act like ESC
+ * sequences on some terminals, and 8-bit ones obey the bare bytes 0x80 to 0x9f:
+ * neither passes, which is why these characters are held until they are whole.
+ */
+static int release_utf8(struct text_filter *f, struct buf *out)
+{
+	const unsigned char *p = (const unsigned char *)f->pending;
+	size_t n = f->held;
+	int c1 = p[0] == 0xc2 && n == 2 && p[1] <= 0x9f;
+
+	f->held = 0;
+	f->state = PLAIN;
+	if (sequence(p, n) == n && !c1)
+		return buf_append(out, p, n);
+	return buf_append_str(out, REPLACEMENT);
+}
+
+static int feed_plain(struct text_filter *f, struct buf *out, unsigned char c)
+{
+	if (c >= 0x80) {
+		f->pending[f->held++] = (char)c;
+		f->state = UTF8;
+		return sequence_length(c) > 1 ? 0 : release_utf8(f, out);
+	}
+	if (c == 0x1b) {
+		f->state = ESCAPE;
+		return hold(f, out, (char)c);
+	}
+	return is_harmless(c) ? buf_append(out, &c, 1) : append_caret(out, c);
+}
+
+/* Each of these takes c, or lets go of what is held and sets *again for c to be seen as plain. */
+static int feed_utf8(struct text_filter *f, struct buf *out, unsigned char c, int *again)
+{
+	if (c < 0x80 || c > 0xbf) {
+		*again = 1;
+		return release_utf8(f, out);
+	}
+	f->pending[f->held++] = (char)c;
+	if (f->held < sequence_length((unsigned char)f->pending[0]))
+		return 0;
+	return release_utf8(f, out);
+}
+
+static int feed_escape(struct text_filter *f, struct buf *out, unsigned char c, int *again)
+{
+	if (c == '[') {
+		f->state = CSI;
+		return hold(f, out, (char)c);
+	}
+	*again = 1;
+	return release(f, out, 0);
+}
+
+static int feed_csi(struct text_filter *f, struct buf *out, unsigned char c, int *again)
+{
+	if ((c >= '0' && c <= '9') || c == ';' || c == ':')
+		return hold(f, out, (char)c);
+	if (c == 'm') {
+		f->pending[f->held++] = 'm';
+		return release(f, out, 1);
+	}
+	*again = 1;
+	return release(f, out, 0);
+}
+
+int text_filter_feed(struct text_filter *f, struct buf *out, const char *s, size_t len)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < len && r == 0; i++) {
+		unsigned char c = (unsigned char)s[i];
+		int again = 0;
+
+		if (f->state == ESCAPE)
+			r = feed_escape(f, out, c, &again);
+		else if (f->state == CSI)
+			r = feed_csi(f, out, c, &again);
+		else if (f->state == UTF8)
+			r = feed_utf8(f, out, c, &again);
+		else
+			again = 1;
+		if (r == 0 && again)
+			r = feed_plain(f, out, c);
+	}
+	return r;
+}
+
+int text_filter_end(struct text_filter *f, struct buf *out)
+{
+	return f->state == UTF8 ? release_utf8(f, out) : release(f, out, 0);
+}

@@ -1,0 +1,30 @@
+/*
+ * options.h: options as a table: one row gives the parser, the help text and
+ * the completion. Long options may be shortened to what is unambiguous.
+ */
+#pragma once
+
+#include "core/error.h"
+
+#include <stdbool.h>
+
+struct option_row {
+	char letter;          /* 0: none */
+	const char *name;     /* without the dashes */
+	const char *argument; /* "SIZE"; NULL: takes none */
+	const char *help;
+	int (*set)(void *ctx, const struct option_row *row, const char *value,
+		   struct cay_error *err);
+};
+
+/*
+ * Parses up to the first word that is no option. *ret_rest is the index of
+ * what follows; *ret_dashes whether "--" stood before it. An unknown option
+ * is CAY_E_INVALID with the nearest known one as a hint. Returns 1 when
+ * --help was given, else 0 or -1.
+ */
+int options_parse(const struct option_row *rows, size_t n_rows, int argc, char **argv, void *ctx,
+		  int *ret_rest, bool *ret_dashes, struct cay_error *err);
+
+/* The rows as help text on stdout. */
+void options_print(const struct option_row *rows, size_t n_rows);

@@ -1,0 +1,490 @@
+/*
+ * cay run: argv -> spec -> plan -> engine -> output and exit code.
+ */
+#include "cli/cli.h"
+
+#include "base/attr.h"
+#include "base/buf.h"
+#include "base/fd.h"
+#include "base/json.h"
+#include "cli/options.h"
+#include "cli/output.h"
+#include "cli/run_dry.h"
+#include "cli/run_files.h"
+#include "core/result.h"
+#include "engine/engine.h"
+#include "image/runtime.h"
+#include "policy/plan.h"
+#include "spec/spec.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+/* Longer code goes in as a file: an argument can have 128 KiB at most. */
+#define CODE_ARGUMENT_MAX (100u << 10)
+
+struct request {
+	struct spec spec;
+	const char *code; /* -c */
+	bool code_from_stdin;
+	bool json, dry_run, output_limited;
+};
+
+#define SETTER(name)                                                                               \
+	static int name(void *ctx _unused_, const struct option_row *row _unused_,                          \
+			const char *value _unused_, struct cay_error *err _unused_)
+
+SETTER(set_language)
+{
+	return spec_set_language(&((struct request *)ctx)->spec, value, err);
+}
+
+SETTER(set_code)
+{
+	((struct request *)ctx)->code = value;
+	return 0;
+}
+
+SETTER(set_env)
+{
+	return spec_add_env(&((struct request *)ctx)->spec, value, err);
+}
+
+SETTER(set_env_file)
+{
+	_cleanup_(buf_done) struct buf text = BUF(ENV_FILE_MAX_BYTES);
+	int r = fd_read_file_at(AT_FDCWD, value, &text);
+
+	if (r == 0)
+		r = buf_append_str(&text, "");
+	if (r < 0)
+		return cay_fail(err, CAY_E_NOT_FOUND, -r, "--env-file %s", value);
+	return spec_add_env_lines(&((struct request *)ctx)->spec, value, text.data, err);
+}
+
+static int replace(char **field, const char *value, struct cay_error *err)
+{
+	free(*field);
+	*field = strdup(value);
+	return *field ? 0 : cay_fail(err, CAY_E_INTERNAL, ENOMEM, "read the request");
+}
+
+SETTER(set_stdin)
+{
+	return replace(&((struct request *)ctx)->spec.stdin_file, value, err);
+}
+
+/* The API's name of the limit, for an option that is called otherwise. */
+SETTER(set_limit)
+{
+	static const char *const names[][2] = {
+		{"pids-limit", "pids"},
+		{"cpu-time", "cpu_time"},
+		{"output-limit", "output"},
+	};
+	struct request *q = ctx;
+	const char *name = row->name;
+
+	for (size_t i = 0; i < ARRAY_LEN(names); i++)
+		if (strcmp(names[i][0], row->name) == 0)
+			name = names[i][1];
+	q->output_limited |= strcmp(name, "output") == 0;
+	if (spec_set_limit(&q->spec, name, value, err) < 0)
+		return cay_wrap(err, "--%s", row->name);
+	return 0;
+}
+
+SETTER(set_volume)
+{
+	return spec_add_mount(&((struct request *)ctx)->spec, value, err);
+}
+
+SETTER(set_workspace)
+{
+	return spec_set_workspace(&((struct request *)ctx)->spec, value, err);
+}
+
+SETTER(set_workdir)
+{
+	return spec_set_workdir(&((struct request *)ctx)->spec, value, err);
+}
+
+SETTER(set_put)
+{
+	return transfers_add(&((struct request *)ctx)->spec.put, "--put", value, err);
+}
+
+SETTER(set_get)
+{
+	return transfers_add(&((struct request *)ctx)->spec.get, "--get", value, err);
+}
+
+SETTER(set_engine)
+{
+	return spec_set_engine(&((struct request *)ctx)->spec, value, err);
+}
+
+SETTER(set_json)
+{
+	((struct request *)ctx)->json = true;
+	return 0;
+}
+
+SETTER(set_degraded)
+{
+	((struct request *)ctx)->spec.allow_degraded = true;
+	return 0;
+}
+
+SETTER(set_dry_run)
+{
+	((struct request *)ctx)->dry_run = true;
+	return 0;
+}
+
+SETTER(set_network)
+{
+	if (strcmp(value, "none") == 0)
+		return 0;
+	if (strcmp(value, "allowlist") != 0 && strcmp(value, "full") != 0)
+		return cay_fail(err, CAY_E_INVALID, 0,
+				"--network can't be '%.64s': none, allowlist or full", value);
+	(void)cay_fail(err, CAY_E_UNSUPPORTED, 0, "--network %s is not supported yet", value);
+	return cay_hint(err, "islands have no network: leave --network out");
+}
+
+SETTER(set_image)
+{
+	if (strcmp(value, "host") == 0)
+		return 0;
+	(void)cay_fail(err, CAY_E_UNSUPPORTED, 0, "--image %.128s is not supported yet", value);
+	return cay_hint(err, "islands are made of this machine's own /usr: leave --image out");
+}
+
+SETTER(set_user)
+{
+	if (strcmp(value, "cay") == 0)
+		return 0;
+	(void)cay_fail(err, CAY_E_UNSUPPORTED, 0, "--user %.64s is not supported yet", value);
+	return cay_hint(err, "programs run as the island's user cay: leave --user out");
+}
+
+SETTER(refuse)
+{
+	(void)cay_fail(err, CAY_E_UNSUPPORTED, 0, "--%s is not supported yet", row->name);
+	return cay_hint(err, "run without --%s", row->name);
+}
+
+static const struct option_row rows[] = {
+	{'l', "language", "NAME[@VERSION]", "python (default), sh; else by FILE's extension", set_language},
+	{'c', "code", "CODE", "the code itself; - as FILE reads it from standard input", set_code},
+	{'e', "env", "K=V", "a variable; K alone passes the caller's own", set_env},
+	{0, "env-file", "FILE", "variables, one K=V a line", set_env_file},
+	{0, "stdin", "FILE", "the program's standard input", set_stdin},
+	{'m', "memory", "SIZE", "memory limit (512m)", set_limit},
+	{0, "cpus", "N", "CPU cores (1.0)", set_limit},
+	{0, "pids-limit", "N", "processes and threads (50)", set_limit},
+	{0, "disk", "SIZE", "size of /tmp and /workspace together (100m)", set_limit},
+	{0, "timeout", "TIME", "wall time (60): seconds, or 500ms, 5m, 1h", set_limit},
+	{0, "cpu-time", "TIME", "CPU time of all processes (not limited)", set_limit},
+	{0, "output-limit", "SIZE", "of each stream (1m with --json, else not limited)", set_limit},
+	{0, "network", "MODE", "none (default)", set_network},
+	{0, "allow-domain", "DOMAIN", "needs a network: not supported yet", refuse},
+	{0, "block-domain", "DOMAIN", "needs a network: not supported yet", refuse},
+	{'v', "volume", "SRC:DEST[:ro|rw]", "a host directory, read-only unless rw", set_volume},
+	{0, "workspace", "SRC[:ro|rw]", "what is seen at /workspace (a scratch directory)", set_workspace},
+	{'w', "workdir", "PATH", "working directory (/workspace)", set_workdir},
+	{0, "put", "SRC[:DEST]", "a file or directory in, before", set_put},
+	{0, "get", "GLOB[:DEST]", "files out of the workspace, after", set_get},
+	{0, "image", "REF", "host (default)", set_image},
+	{0, "engine", "NAME", "auto (default), native, direct (no sandbox)", set_engine},
+	{0, "writable", NULL, "a writable root: not supported yet", refuse},
+	{0, "user", "NAME", "another user than cay: not supported yet", set_user},
+	{0, "sandbox", "ID", "in a live sandbox: not supported yet", refuse},
+	{0, "json", NULL, "the result as JSON on standard output", set_json},
+	{0, "allow-degraded", NULL, "run even where a limit can't be enforced", set_degraded},
+	{0, "cold", NULL, "never from a warm start: not supported yet", refuse},
+	{0, "dry-run", NULL, "show what would be done and enforced, and run nothing", set_dry_run},
+};
+
+static void print_help(void)
+{
+	(void)printf("usage: cay run [options] FILE [ARG...] | -c CODE [ARG...] | - | -- CMD [ARG...]\n\n"
+		     "Runs code on an island of its own: no network, read-only system, private /tmp\n"
+		     "and /workspace, limits; nothing is left behind.\n\n");
+	options_print(rows, ARRAY_LEN(rows));
+	(void)printf("\nexamples:\n"
+		     "  cay run -c 'print(42)'\n"
+		     "  cay run --workspace . script.py arg\n"
+		     "  cay run --put data.csv --get 'out/*.png' plot.py\n"
+		     "  cay run -m 256m --timeout 5 --json -- sh -c 'uname -a; id'\n\n"
+		     "exit code: the program's; 124 time limit; 137 out of memory; 128+n signal n;\n"
+		     "125 cay failed; 126, 127 the program can't be executed, was not found\n");
+}
+
+/* "-": all of standard input is the code. */
+static int read_code_from_stdin(struct request *q, struct cay_error *err)
+{
+	struct buf code = BUF(CODE_MAX_BYTES);
+	int r = fd_read_all(STDIN_FILENO, &code);
+
+	if (r < 0) {
+		buf_done(&code);
+		return cay_fail(err, r == -EFBIG ? CAY_E_TOO_LARGE : CAY_E_INVALID, -r,
+				"read the code from standard input");
+	}
+	q->code_from_stdin = true;
+	q->spec.kind = SPEC_CODE;
+	q->spec.code_len = code.len;
+	q->spec.code = buf_take(&code);
+	return q->spec.code ? 0 : cay_fail(err, CAY_E_INTERNAL, ENOMEM, "keep the code");
+}
+
+static int default_language(struct spec *s, struct cay_error *err)
+{
+	const char *slash = s->file ? strrchr(s->file, '/') : NULL;
+	const char *dot = s->file ? strrchr(slash ? slash : s->file, '.') : NULL;
+
+	if (s->language)
+		return 0;
+	if (dot)
+		s->language = language_by_extension(s->file);
+	else
+		s->language = language_find("python");
+	if (s->language)
+		return 0;
+	(void)cay_fail(err, CAY_E_RUNTIME, 0, "no language has the extension of %.256s", s->file);
+	return cay_hint(err, "say which: cay run -l NAME FILE");
+}
+
+/* What follows the options: FILE, -, or after -- a command. */
+static int take_words(struct request *q, int argc, char **argv, int at, bool dashes,
+		      struct cay_error *err)
+{
+	struct spec *s = &q->spec;
+	int r = 0;
+
+	if (q->code) {
+		s->kind = SPEC_CODE;
+		s->code_len = strlen(q->code);
+		s->code = strdup(q->code);
+		r = s->code ? 0 : -ENOMEM;
+	} else if (at >= argc) {
+		(void)cay_fail(err, CAY_E_INVALID, 0, "nothing to run");
+		return cay_hint(err, "cay run FILE, cay run -c CODE, or cay run -- CMD; see cay run --help");
+	} else if (dashes) {
+		s->kind = SPEC_ARGV;
+	} else if (strcmp(argv[at], "-") == 0) {
+		at++;
+		if (read_code_from_stdin(q, err) < 0)
+			return -1;
+	} else {
+		s->kind = SPEC_FILE;
+		s->file = strdup(argv[at++]);
+		r = s->file ? 0 : -ENOMEM;
+	}
+	for (; at < argc && r == 0; at++)
+		r = strv_add(&s->args, argv[at]);
+	if (r < 0)
+		return cay_fail(err, CAY_E_INVALID, -r, "read the arguments");
+	return s->kind == SPEC_ARGV ? 0 : default_language(s, err);
+}
+
+/* Whatever fd 0, 1 or 2 a caller closed, our own files must not take its place. */
+static void fill_stdio(void)
+{
+	for (int fd = 0; fd < 3; fd++)
+		if (fcntl(fd, F_GETFD) < 0)
+			(void)open("/dev/null", fd == 0 ? O_RDONLY : O_WRONLY);
+}
+
+/* The fd that the program's input comes from; -1 for none. *ret_opened is ours to close. */
+static int open_stdin(const struct request *q, int *ret_opened, int *ret_fd, struct cay_error *err)
+{
+	struct stat st;
+
+	*ret_opened = -1;
+	if (q->spec.stdin_file) {
+		*ret_fd = *ret_opened = open(q->spec.stdin_file, O_RDONLY | O_CLOEXEC);
+		return *ret_fd < 0 ? cay_fail(err, CAY_E_NOT_FOUND, errno, "--stdin %s",
+					      q->spec.stdin_file)
+				   : 0;
+	}
+	*ret_fd = STDIN_FILENO;
+	/* /dev/null needs no pump: the island has one of its own. */
+	if (q->code_from_stdin ||
+	    (fstat(STDIN_FILENO, &st) == 0 && S_ISCHR(st.st_mode) && st.st_rdev == makedev(1, 3)))
+		*ret_fd = -1;
+	return 0;
+}
+
+static int open_cancel(void)
+{
+	sigset_t set;
+
+	(void)signal(SIGPIPE, SIG_IGN);
+	(void)sigemptyset(&set);
+	(void)sigaddset(&set, SIGINT);
+	(void)sigaddset(&set, SIGTERM);
+	(void)sigaddset(&set, SIGHUP);
+	(void)sigaddset(&set, SIGQUIT);
+	(void)sigprocmask(SIG_BLOCK, &set, NULL);
+	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+static int choose_engine(const struct request *q, const struct settings *s,
+			 const struct engine **ret, struct cay_error *err)
+{
+	*ret = &engine_native;
+	if (q->spec.engine != ENGINE_DIRECT)
+		return 0;
+	if (!s->allow_direct) {
+		(void)cay_fail(err, CAY_E_POLICY, 0, "the direct engine is switched off");
+		return cay_hint(err, "[engine] direct = yes in the settings allows it");
+	}
+	*ret = &engine_direct;
+	return 0;
+}
+
+/* The program's own file is put on the island where it can't be an argument. */
+static int decide_script(const struct request *q, struct run_files *f, struct cay_error *err)
+{
+	const struct spec *s = &q->spec;
+
+	if (s->kind == SPEC_FILE)
+		return run_files_script(f, s, err);
+	if (s->kind == SPEC_CODE &&
+	    (s->code_len > CODE_ARGUMENT_MAX || memchr(s->code, '\0', s->code_len) ||
+	     !s->language->code_option))
+		run_files_code(f, s);
+	return 0;
+}
+
+static void describe(const struct request *q, const struct runtime *rt, const char *id,
+		     struct result *ret)
+{
+	(void)snprintf(ret->id, sizeof(ret->id), "%s", id);
+	if (q->spec.engine == ENGINE_DIRECT)
+		ret->engine_reason = strdup("asked for by name: no sandbox");
+	if (rt) {
+		ret->language = strdup(rt->language->name);
+		ret->version = rt->version[0] ? strdup(rt->version) : NULL;
+	}
+}
+
+static int report(const struct request *q, struct output *o, struct result *res)
+{
+	int code = result_exit_code(res);
+
+	output_finish(o);
+	if (q->json) {
+		for (int s = 0; s < STREAMS; s++) {
+			res->output[s] = o->kept[s];
+			o->kept[s] = (struct capture){0};
+		}
+		if (cli_print_json(result_json(res)) != 0)
+			code = EXIT_OURS;
+	}
+	if (res->status != STATUS_OK)
+		cli_say("%s", res->message);
+	for (size_t i = 0; i < res->isolation.degraded.len; i++)
+		cli_say("degraded: the limit %s was not enforced", res->isolation.degraded.items[i]);
+	return code;
+}
+
+static int carry_out(struct request *q, const struct settings *settings, const struct runtime *rt,
+		     struct run_files *files, struct cay_error *err)
+{
+	_cleanup_(mount_rules_done) struct mount_rules rules = {0};
+	_cleanup_(result_done) struct result res = {0};
+	_cleanup_(fd_closep) int opened = -1, cancel = -1;
+	struct plan *plan = NULL;
+	const struct engine *engine;
+	struct run run;
+	struct output out;
+	int r;
+
+	if (choose_engine(q, settings, &engine, err) < 0 ||
+	    plan_make(&q->spec, settings, rt, run_files_path(files), &plan, err) < 0)
+		return -1;
+	/* Rules cost a look at passwd: only where something is mounted. */
+	r = plan->n_mounts > 0 ? cli_mount_rules(settings, &rules, err) : 0;
+	if (r == 0 && q->dry_run) {
+		r = run_dry(plan, &rules, rt, engine, q->json, err);
+		free(plan);
+		return r;
+	}
+	run = (struct run){.plan = plan, .rules = &rules};
+	if (r == 0)
+		r = open_stdin(q, &opened, &run.stdin_fd, err);
+	if (r < 0) {
+		free(plan);
+		return -1;
+	}
+	output_init(&out, q->json, q->json || q->output_limited ? plan->limits.output_bytes : 0);
+	run.cancel_fd = cancel = open_cancel();
+	run.sink = output_sink(&out);
+	run_files_attach(files, &run, &res);
+	r = engine->run(&run, &res, err);
+	describe(q, rt, plan->id, &res);
+	if (r == 0)
+		r = report(q, &out, &res);
+	output_done(&out);
+	free(plan);
+	return r;
+}
+
+static int run_request(struct request *q, struct cay_error *err)
+{
+	_cleanup_(settings_done) struct settings settings = {0};
+	_cleanup_(run_files_done) struct run_files files = {0};
+	struct runtime rt;
+	bool has_runtime = q->spec.kind != SPEC_ARGV;
+
+	settings_init(&settings);
+	if (settings_load(&settings, err) < 0)
+		return -1;
+	if (has_runtime &&
+	    runtime_choose(&settings, q->spec.language, q->spec.version, &rt, err) < 0)
+		return -1;
+	run_files_init(&files, &q->spec, q->json);
+	if (decide_script(q, &files, err) < 0)
+		return -1;
+	return carry_out(q, &settings, has_runtime ? &rt : NULL, &files, err);
+}
+
+int cli_run(int argc, char **argv)
+{
+	struct request *q = calloc(1, sizeof(*q));
+	struct cay_error err;
+	bool dashes;
+	int rest, r;
+
+	if (!q)
+		return EXIT_OURS;
+	fill_stdio();
+	r = options_parse(rows, ARRAY_LEN(rows), argc, argv, q, &rest, &dashes, &err);
+	if (r == 1) {
+		print_help();
+		r = 0;
+	} else {
+		if (r == 0)
+			r = take_words(q, argc, argv, rest, dashes, &err);
+		if (r == 0)
+			r = run_request(q, &err);
+		if (r < 0)
+			r = cli_error(&err, q->json);
+	}
+	spec_done(&q->spec);
+	free(q);
+	return r;
+}

@@ -1,0 +1,11 @@
+/*
+ * run_dry.h: `cay run --dry-run`: the plan in words or as JSON.
+ */
+#pragma once
+
+#include "core/error.h"
+#include "engine/engine.h"
+#include "spec/runtime.h"
+
+int run_dry(const struct plan *plan, const struct mount_rules *rules, const struct runtime *runtime,
+	    const struct engine *engine, bool json, struct cay_error *err);

@@ -1,0 +1,36 @@
+/*
+ * run_files.h: the files of one `cay run`: the script, --put and --get.
+ */
+#pragma once
+
+#include "base/buf.h"
+#include "core/error.h"
+#include "engine/engine.h"
+#include "spec/spec.h"
+
+#include <limits.h>
+
+struct run_files {
+	const struct spec *spec; /* borrowed */
+	bool into_result;        /* --get goes into the result instead of the caller's directory */
+	struct result *result;
+	char script[PATH_MAX]; /* its path on the island; "" if there is none */
+	const char *data;      /* what is to be written there; NULL if it is there already */
+	size_t len;
+	struct buf text;
+};
+
+void run_files_init(struct run_files *f, const struct spec *spec, bool into_result);
+void run_files_done(struct run_files *f);
+
+/* Reads the script of the spec and decides where it goes. */
+int run_files_script(struct run_files *f, const struct spec *spec, struct cay_error *err);
+
+/* The code of the spec goes in as a file. */
+void run_files_code(struct run_files *f, const struct spec *spec);
+
+/* The script's path on the island, or NULL. */
+const char *run_files_path(const struct run_files *f);
+
+/* Has the run call us at the right moments, if there is anything to do. */
+void run_files_attach(struct run_files *f, struct run *run, struct result *result);

@@ -1,0 +1,262 @@
+#include "cli/cli.h"
+
+#include "base/attr.h"
+#include "base/buf.h"
+#include "base/fd.h"
+#include "base/json.h"
+#include "core/error.h"
+#include "image/runtime.h"
+#include "settings/settings.h"
+#include "spec/language.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <stdbool.h>
+#include <string.h>
+#include <unistd.h>
+
+#define OUTPUT_MAX_BYTES (1u << 20)
+
+static const char help[] =
+	"usage: cay runtimes [--json] [LANGUAGE]\n"
+	"\n"
+	"Lists the languages and the versions of them that programs can run with, and\n"
+	"which one a run without a version gets: the preferred one, else the newest.\n"
+	"\n"
+	"  --json      as one JSON object\n"
+	"  -h, --help  this text\n"
+	"\n"
+	"Runtimes are found in /usr/local/bin and /usr/bin, and in the directories that\n"
+	"settings name (a prefix with bin/ in it, or a directory with the program itself):\n"
+	"\n"
+	"  [language python]\n"
+	"  prefer = 3.12\n"
+	"  path = /opt/python-3.12\n"
+	"\n"
+	"`cay run -l python@3.12` asks for a version.\n";
+
+struct row {
+	const char *language, *version, *reason, *source, *program;
+};
+
+/* Either the table or the JSON; whichever is asked for is filled. */
+struct listing {
+	bool json;
+	struct json *found, *missing;
+	struct buf out;
+	struct {
+		int language, version, reason, source;
+	} width;
+};
+
+static void widen(int *width, const char *text)
+{
+	int n = (int)strlen(text);
+
+	if (n > *width)
+		*width = n;
+}
+
+static struct row row_of(const struct runtime *rt)
+{
+	return (struct row){
+		.language = rt->language->name,
+		.version = rt->version[0] ? rt->version : "-",
+		.reason = rt->default_reason ? rt->default_reason : "",
+		.source = rt->source,
+		.program = rt->program,
+	};
+}
+
+static int print_row(struct listing *l, const struct row *r)
+{
+	return buf_printf(&l->out, "%-*s  %-*s  %-*s  %-*s  %s\n", l->width.language, r->language,
+			  l->width.version, r->version, l->width.reason, r->reason, l->width.source,
+			  r->source, r->program);
+}
+
+static void add_json(struct listing *l, const struct runtime *rt)
+{
+	struct json *j = json_new_object();
+
+	json_set_str(j, "language", rt->language->name);
+	json_set_str(j, "version", rt->version[0] ? rt->version : NULL);
+	json_set_str(j, "program", rt->program);
+	json_set_str(j, "root", rt->root[0] ? rt->root : NULL);
+	json_set_str(j, "source", rt->source);
+	json_set_bool(j, "default", rt->default_reason != NULL);
+	json_set_str(j, "reason", rt->default_reason);
+	json_add(l->found, j);
+}
+
+static int list_missing(struct listing *l, const struct language *language)
+{
+	char how[128];
+
+	if (l->json) {
+		struct json *j = json_new_object();
+
+		json_set_str(j, "language", language->name);
+		json_set_str(j, "package", language->package);
+		json_add(l->missing, j);
+		return 0;
+	}
+	(void)snprintf(how, sizeof(how), "not found; install the Debian package %s",
+		       language->package);
+	return print_row(l, &(struct row){language->name, "-", "", "-", how});
+}
+
+static int list_found(struct listing *l, const struct language *language,
+		      const struct runtimes *runtimes)
+{
+	int r = 0;
+
+	if (runtimes->len == 0)
+		return list_missing(l, language);
+	for (size_t i = 0; i < runtimes->len && r == 0; i++) {
+		struct row row = row_of(&runtimes->items[i]);
+
+		if (l->json)
+			add_json(l, &runtimes->items[i]);
+		else
+			r = print_row(l, &row);
+	}
+	return r;
+}
+
+/* The columns become wide enough for the row. */
+static void measure(struct listing *l, const struct row *r)
+{
+	widen(&l->width.language, r->language);
+	widen(&l->width.version, r->version);
+	widen(&l->width.reason, r->reason);
+	widen(&l->width.source, r->source);
+}
+
+static int finish_json(struct listing *l)
+{
+	_cleanup_(json_freep) struct json *all = json_new_object();
+
+	json_set(all, "runtimes", take_ptr(&l->found));
+	json_set(all, "missing", take_ptr(&l->missing));
+	return json_text(all, &l->out);
+}
+
+/* One language, or all if it is NULL: found first, so that the columns are as wide as they must. */
+static int list(struct listing *l, const struct language *only, const struct settings *settings,
+		struct cay_error *err)
+{
+	static const struct row title = {"LANGUAGE", "VERSION", "DEFAULT", "SOURCE", "PROGRAM"};
+	const struct language *first = only ? only : languages;
+	size_t n = only ? 1 : n_languages;
+	struct runtimes *found = calloc(n, sizeof(*found));
+	int r = found ? 0 : cay_fail(err, CAY_E_INTERNAL, ENOMEM, "list the runtimes");
+
+	measure(l, &title);
+	for (size_t i = 0; i < n && r == 0; i++) {
+		r = runtimes_find(settings, &first[i], &found[i], err);
+		for (size_t k = 0; k < found[i].len; k++) {
+			struct row row = row_of(&found[i].items[k]);
+
+			measure(l, &row);
+		}
+	}
+	if (r == 0 && !l->json && print_row(l, &title) < 0)
+		r = cay_fail(err, CAY_E_INTERNAL, ENOMEM, "list the runtimes");
+	for (size_t i = 0; i < n && r == 0; i++)
+		if (list_found(l, &first[i], &found[i]) < 0)
+			r = cay_fail(err, CAY_E_INTERNAL, ENOMEM, "list the runtimes");
+	for (size_t i = 0; found && i < n; i++)
+		runtimes_done(&found[i]);
+	free(found);
+	return r;
+}
+
+static int unknown_language(const char *name, struct cay_error *err)
+{
+	_cleanup_(buf_done) struct buf known = BUF(sizeof(err->hint) - 32);
+
+	for (size_t i = 0; i < n_languages; i++)
+		(void)buf_printf(&known, "%s%s", i ? ", " : "", languages[i].name);
+	(void)cay_fail(err, CAY_E_INVALID, 0, "there is no language '%s'", name);
+	return cay_hint(err, "the languages are %s", buf_str(&known));
+}
+
+/* *ret_language is NULL for all. Returns 1 where help was asked for. */
+static int parse(int argc, char **argv, bool *ret_json, const struct language **ret_language,
+		 struct cay_error *err)
+{
+	static const struct option options[] = {
+		{"json", no_argument, NULL, 'j'},
+		{"help", no_argument, NULL, 'h'},
+		{0},
+	};
+	int c;
+
+	*ret_language = NULL;
+	optind = 0; /* also starts a GNU getopt anew */
+	opterr = 0;
+	while ((c = getopt_long(argc, argv, "h", options, NULL)) != -1) {
+		if (c == 'h')
+			return 1;
+		if (c != 'j') {
+			(void)cay_fail(err, CAY_E_INVALID, 0, "runtimes has no option '%s'",
+				       argv[optind - 1]);
+			return cay_hint(err, "see cay runtimes --help");
+		}
+		*ret_json = true;
+	}
+	if (argc - optind > 1) {
+		(void)cay_fail(err, CAY_E_INVALID, 0, "runtimes takes one language, not '%s' too",
+			       argv[optind + 1]);
+		return cay_hint(err, "see cay runtimes --help");
+	}
+	if (optind == argc)
+		return 0;
+	*ret_language = language_find(argv[optind]);
+	return *ret_language ? 0 : unknown_language(argv[optind], err);
+}
+
+static int show(bool json, const struct language *language, struct cay_error *err)
+{
+	_cleanup_(settings_done) struct settings settings;
+	struct listing l = {.json = json, .out = BUF(OUTPUT_MAX_BYTES)};
+	int r;
+
+	settings_init(&settings);
+	if (settings_load(&settings, err) < 0)
+		return -1;
+	if (json) {
+		l.found = json_new_array();
+		l.missing = json_new_array();
+	}
+	r = list(&l, language, &settings, err);
+	if (r == 0 && json && finish_json(&l) < 0)
+		r = cay_fail(err, CAY_E_INTERNAL, ENOMEM, "list the runtimes");
+	if (r == 0) {
+		int e = fd_write_all(STDOUT_FILENO, l.out.data, l.out.len);
+
+		if (e < 0)
+			r = cay_fail(err, CAY_E_INTERNAL, -e, "write to standard output");
+	}
+	if (l.found)
+		json_free(l.found);
+	if (l.missing)
+		json_free(l.missing);
+	buf_done(&l.out);
+	return r;
+}
+
+int cli_runtimes(int argc, char **argv)
+{
+	const struct language *language;
+	struct cay_error err = {0};
+	bool json = false;
+	int r = parse(argc, argv, &json, &language, &err);
+
+	if (r > 0)
+		return fd_write_all(STDOUT_FILENO, help, strlen(help)) < 0 ? 125 : 0;
+	if (r < 0 || show(json, language, &err) < 0)
+		return cli_error(&err, json);
+	return 0;
+}

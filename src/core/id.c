@@ -1,0 +1,22 @@
+#include "core/id.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#define RANDOM_CHARS 16
+
+void id_make(const char *prefix, char id[ID_SIZE])
+{
+	static const char alphabet[] = "0123456789abcdefghjkmnpqrstvwxyz"; /* Crockford's 32 */
+	unsigned char random[RANDOM_CHARS];
+	char text[RANDOM_CHARS + 1];
+
+	if (getrandom(random, sizeof(random), 0) != (ssize_t)sizeof(random))
+		abort();
+	for (int i = 0; i < RANDOM_CHARS; i++)
+		text[i] = alphabet[random[i] % 32];
+	text[RANDOM_CHARS] = '\0';
+	(void)snprintf(id, ID_SIZE, "%s_%s", prefix, text);
+}

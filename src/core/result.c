@@ -1,0 +1,188 @@
+#include "core/result.h"
+
+#include "base/attr.h"
+#include "base/buf.h"
+#include "base/json.h"
+#include "base/text.h"
+
+#include <signal.h>
+#include <stdlib.h>
+
+static const char *const status_names[STATUSES] = {
+	[STATUS_OK] = "ok",
+	[STATUS_FAILED] = "failed",
+	[STATUS_SIGNAL] = "signal",
+	[STATUS_TIMEOUT] = "timeout",
+	[STATUS_OUT_OF_MEMORY] = "out_of_memory",
+	[STATUS_OUTPUT_LIMIT] = "output_limit",
+	[STATUS_CANCELLED] = "cancelled",
+	[STATUS_INTERRUPTED] = "interrupted",
+	[STATUS_SANDBOX_ERROR] = "sandbox_error",
+};
+
+const char *const namespace_names[NAMESPACES] = {"user", "pid", "mount", "net",
+						 "ipc",  "uts", "cgroup", "time"};
+
+const char *status_name(enum status s)
+{
+	return status_names[s];
+}
+
+void result_done(struct result *r)
+{
+	for (int i = 0; i < STREAMS; i++)
+		capture_done(&r->output[i]);
+	for (size_t i = 0; i < r->n_files; i++) {
+		free(r->files[i].path);
+		free(r->files[i].data);
+	}
+	free(r->files);
+	free(r->engine);
+	free(r->engine_reason);
+	free(r->image);
+	free(r->language);
+	free(r->version);
+	strv_done(&r->isolation.degraded);
+	*r = (struct result){0};
+}
+
+int result_exit_code(const struct result *r)
+{
+	switch (r->status) {
+	case STATUS_OK:
+	case STATUS_FAILED:
+		return r->exit_code;
+	case STATUS_TIMEOUT:
+		return 124;
+	case STATUS_OUT_OF_MEMORY:
+		return 128 + SIGKILL;
+	case STATUS_SIGNAL:
+	case STATUS_CANCELLED:
+		return 128 + r->signal;
+	case STATUS_OUTPUT_LIMIT:
+		return 128 + SIGXFSZ;
+	case STATUS_INTERRUPTED:
+	case STATUS_SANDBOX_ERROR:
+	case STATUSES:
+		break;
+	}
+	return 125;
+}
+
+static void set_base64(struct json *o, const char *key, const char *data, size_t len)
+{
+	_cleanup_(buf_done) struct buf text = BUF(SIZE_MAX / 4);
+
+	if (text_append_base64(&text, data, len) == 0)
+		json_set_str(o, key, buf_str(&text));
+	else
+		json_set(o, key, NULL);
+}
+
+/* stdout, and stdout_base64 where the text is not all there was. */
+static void set_stream(struct json *o, const struct capture *c, const char *key,
+		       const char *key_base64)
+{
+	_cleanup_(buf_done) struct buf bytes = BUF(SIZE_MAX / 4);
+
+	if (capture_text(c, &bytes) < 0) {
+		json_set(o, key, NULL); /* noticed by json_text() */
+		return;
+	}
+	json_set_bytes(o, key, bytes.data, bytes.len);
+	if (bytes.len > 0 && !text_is_utf8(bytes.data, bytes.len))
+		set_base64(o, key_base64, bytes.data, bytes.len);
+}
+
+static struct json *usage_json(const struct usage *u)
+{
+	struct json *o = json_new_object();
+
+	json_set_real(o, "wall_ms", u->wall_ms);
+	json_set_real(o, "cpu_ms", u->cpu_ms);
+	json_set_int(o, "memory_peak_bytes", (int64_t)u->memory_peak_bytes);
+	if (u->processes_peak)
+		json_set_int(o, "processes_peak", (int64_t)u->processes_peak);
+	else
+		json_set_null(o, "processes_peak");
+	return o;
+}
+
+struct json *isolation_json(const struct isolation *i)
+{
+	struct json *o = json_new_object(), *names = json_new_array(), *lost = json_new_array();
+
+	json_set_str(o, "user", i->user);
+	json_set_str(o, "memory", i->memory);
+	json_set_str(o, "pids", i->pids);
+	json_set_str(o, "cpu", i->cpu);
+	json_set_str(o, "disk", i->disk);
+	json_set_str(o, "seccomp", i->seccomp);
+	json_set_int(o, "landlock", i->landlock);
+	json_set_str(o, "network", i->network);
+	json_set_str(o, "capabilities", i->capabilities);
+	json_set_bool(o, "no_new_privs", i->no_new_privs);
+	json_set_bool(o, "read_only_root", i->read_only_root);
+	for (unsigned n = 0; n < NAMESPACES; n++)
+		if (i->namespaces & 1u << n)
+			json_add_str(names, namespace_names[n]);
+	json_set(o, "namespaces", names);
+	for (size_t n = 0; n < i->degraded.len; n++)
+		json_add_str(lost, i->degraded.items[n]);
+	json_set(o, "degraded", lost);
+	return o;
+}
+
+static struct json *files_json(const struct result *r)
+{
+	struct json *list = json_new_array();
+
+	for (size_t i = 0; i < r->n_files; i++) {
+		struct json *f = json_new_object();
+
+		json_set_str(f, "path", r->files[i].path);
+		json_set_int(f, "size", (int64_t)r->files[i].size);
+		set_base64(f, "data", r->files[i].data, r->files[i].size);
+		json_add(list, f);
+	}
+	return list;
+}
+
+struct json *result_json(const struct result *r)
+{
+	struct json *o = json_new_object();
+
+	json_set_str(o, "id", r->id);
+	json_set_bool(o, "success", r->status == STATUS_OK);
+	json_set_str(o, "status", status_name(r->status));
+	json_set_str(o, "message", r->message);
+	if (r->exited)
+		json_set_int(o, "exit_code", r->exit_code);
+	else
+		json_set_null(o, "exit_code");
+	if (r->signal)
+		json_set_int(o, "signal", r->signal);
+	else
+		json_set_null(o, "signal");
+	json_set_bool(o, "timed_out", r->timed_out);
+	set_stream(o, &r->output[STREAM_STDOUT], "stdout", "stdout_base64");
+	set_stream(o, &r->output[STREAM_STDERR], "stderr", "stderr_base64");
+	json_set_bool(o, "stdout_truncated", capture_truncated(&r->output[STREAM_STDOUT]));
+	json_set_bool(o, "stderr_truncated", capture_truncated(&r->output[STREAM_STDERR]));
+	json_set(o, "results", json_new_array());
+	json_set_null(o, "exception");
+	json_set(o, "files", files_json(r));
+	json_set(o, "usage", usage_json(&r->usage));
+	json_set_str(o, "engine", r->engine);
+	json_set_str(o, "engine_reason", r->engine_reason ? r->engine_reason : "");
+	json_set_str(o, "start", "cold");
+	json_set_str(o, "image", r->image);
+	json_set_str(o, "language", r->language);
+	json_set_str(o, "version", r->version);
+	json_set_str(o, "network", r->isolation.network);
+	json_set(o, "egress", json_new_array());
+	json_set_bool(o, "sandboxed", r->sandboxed);
+	json_set_null(o, "sandbox");
+	json_set(o, "isolation", isolation_json(&r->isolation));
+	return o;
+}

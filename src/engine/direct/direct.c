@@ -1,0 +1,280 @@
+/*
+ * The direct engine: no sandbox at all, for those who ask for it by name. Time,
+ * output and what rlimits can do still hold; the result says what does not.
+ */
+#include "engine/engine.h"
+
+#include "base/attr.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "engine/pipes.h"
+#include "engine/watch.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/close_range.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/pidfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+struct direct {
+	pid_t pid; /* leader of its process group */
+	int pidfd;
+	char workspace[64]; /* a temporary directory of ours; "" where one was named */
+	int workspace_fd;
+};
+
+static void kill_group(void *ctx)
+{
+	const struct direct *d = ctx;
+
+	(void)kill(-d->pid, SIGKILL);
+}
+
+static int lower(int resource, uint64_t value)
+{
+	struct rlimit now, want = {.rlim_cur = value, .rlim_max = value};
+
+	if (value == 0)
+		return 0;
+	if (getrlimit(resource, &now) < 0)
+		return -1;
+	if (now.rlim_max < value)
+		want.rlim_cur = want.rlim_max = now.rlim_max;
+	return setrlimit(resource, &want);
+}
+
+static int set_rlimits(const struct limits *l)
+{
+	const struct rlimit no_core = {0};
+
+	return setrlimit(RLIMIT_CORE, &no_core) < 0 || lower(RLIMIT_NOFILE, l->open_files) < 0 ||
+			       lower(RLIMIT_FSIZE, l->file_size_bytes) < 0 ||
+			       lower(RLIMIT_CPU, (l->cpu_time_ms + 999) / 1000) < 0
+		       ? -1
+		       : 0;
+}
+
+/* A path on the island means the same below the workspace here; others are the host's own. */
+static const char *host_path(const char *path)
+{
+	if (path_is_within(path, ISLAND_WORKSPACE))
+		return path[strlen(ISLAND_WORKSPACE)] ? path + strlen(ISLAND_WORKSPACE) + 1 : ".";
+	return path;
+}
+
+static char **list_of(const struct plan *p, struct plan_list l, size_t more)
+{
+	char **list = calloc(l.len + more + 1, sizeof(char *));
+	const char *s = plan_first(p, l);
+
+	for (uint32_t n = 0; list && n < l.len; n++, s = plan_next(s))
+		list[n] = (char *)(uintptr_t)s;
+	return list;
+}
+
+_noreturn_ static void child(const struct plan *p, const struct direct *d, const int stdio[3],
+			     int report, char **argv, char **env)
+{
+	sigset_t none;
+	int saved;
+
+	(void)sigemptyset(&none);
+	(void)sigprocmask(SIG_SETMASK, &none, NULL);
+	(void)signal(SIGPIPE, SIG_DFL);
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && setpgid(0, 0) == 0 &&
+	    set_rlimits(&p->limits) == 0 && fchdir(d->workspace_fd) == 0 &&
+	    chdir(host_path(plan_str(p, p->workdir))) == 0 && dup2(stdio[0], 0) == 0 &&
+	    dup2(stdio[1], 1) == 1 && dup2(stdio[2], 2) == 2 &&
+	    close_range(3, ~0u, CLOSE_RANGE_CLOEXEC) == 0)
+		(void)execvpe(argv[0], argv, env);
+	saved = errno;
+	(void)fd_write_all(report, &saved, sizeof(saved));
+	_exit(127);
+}
+
+/* HOME and the working directory are the workspace, whatever it is called here. */
+static int start(const struct plan *p, struct direct *d, const int stdio[3], struct cay_error *err)
+{
+	char home[4096 + 8] = "HOME=";
+	char **argv = list_of(p, p->argv, 0), **env = list_of(p, p->env, 1);
+	int report[2] = {-1, -1}, failed = 0, r = -1;
+
+	if (!argv || !env || pipe2(report, O_CLOEXEC) < 0 ||
+	    fd_real_path(d->workspace_fd, home + 5, sizeof(home) - 5) < 0) {
+		(void)cay_fail(err, CAY_E_INTERNAL, errno, "start the program");
+		goto out;
+	}
+	for (char **e = env; *e; e++)
+		if (strcmp(*e, "HOME=" ISLAND_WORKSPACE) == 0)
+			*e = home;
+	d->pid = fork();
+	if (d->pid == 0)
+		child(p, d, stdio, report[1], argv, env);
+	(void)setpgid(d->pid, d->pid); /* both sides do it: whoever comes first */
+	fd_closep(&report[1]);
+	if (d->pid < 0) {
+		(void)cay_fail(err, CAY_E_INTERNAL, errno, "start the program");
+	} else if (fd_read_exact(report[0], &failed, sizeof(failed)) == 0) {
+		(void)waitpid(d->pid, NULL, 0);
+		(void)cay_fail(err, failed == ENOENT ? CAY_E_NOT_FOUND : CAY_E_INVALID, failed,
+			       "%s can't be executed", argv[0]);
+		err->exit_code = failed == ENOENT ? 127 : 126;
+	} else {
+		d->pidfd = pidfd_open(d->pid, 0);
+		r = d->pidfd < 0 ? cay_fail(err, CAY_E_INTERNAL, errno, "watch the program") : 0;
+	}
+out:
+	fd_closep(&report[0]);
+	fd_closep(&report[1]);
+	free(argv);
+	free(env);
+	return r;
+}
+
+static int open_workspace(const struct plan *p, struct direct *d, struct cay_error *err)
+{
+	const char *tmp = getenv("TMPDIR");
+	const char *dir = NULL;
+
+	for (uint32_t n = 0; n < p->n_mounts; n++) {
+		if (p->mounts[n].kind == MOUNT_OPERATOR)
+			continue;
+		if (strcmp(plan_str(p, p->mounts[n].target), ISLAND_WORKSPACE) != 0) {
+			(void)cay_fail(err, CAY_E_UNSUPPORTED, 0,
+				       "the direct engine has no mounts: --volume can't be given");
+			return cay_hint(err, "it runs on the host's own files");
+		}
+		dir = plan_str(p, p->mounts[n].source);
+	}
+	if (!dir) {
+		(void)snprintf(d->workspace, sizeof(d->workspace), "%s/cay-direct-XXXXXX",
+			       tmp && strlen(tmp) < 32 ? tmp : "/tmp");
+		dir = mkdtemp(d->workspace);
+	}
+	d->workspace_fd = dir ? open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+	if (d->workspace_fd < 0) {
+		int saved = errno;
+
+		if (!dir)
+			d->workspace[0] = '\0';
+		return cay_fail(err, CAY_E_NOT_FOUND, saved, "the workspace %s", dir ? dir : tmp);
+	}
+	return 0;
+}
+
+/* Empties a directory without following links out of it. */
+static void remove_tree(int dir_fd)
+{
+	int copy = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *d = copy < 0 ? NULL : fdopendir(copy);
+
+	if (!d) {
+		fd_closep(&copy);
+		return;
+	}
+	for (struct dirent *e; (e = readdir(d));) {
+		int sub;
+
+		if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
+			continue;
+		if (unlinkat(dir_fd, e->d_name, 0) == 0)
+			continue;
+		sub = openat(dir_fd, e->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		if (sub >= 0) {
+			(void)fchmod(sub, 0700);
+			remove_tree(sub);
+			(void)close(sub);
+			(void)unlinkat(dir_fd, e->d_name, AT_REMOVEDIR);
+		}
+	}
+	(void)closedir(d);
+}
+
+static int with_files(const struct run *run, const struct direct *d, island_files_fn *fn,
+		      struct cay_error *err)
+{
+	struct island_files files = {.workspace = d->workspace_fd, .tmp = -1};
+
+	return fn ? fn(run->files_ctx, &files, err) : 0;
+}
+
+static void read_usage(struct usage *u, const struct rusage *r, uint64_t start_ns)
+{
+	u->wall_ms = clock_ms_since(start_ns);
+	u->cpu_ms = (double)(r->ru_utime.tv_sec + r->ru_stime.tv_sec) * 1e3 +
+		    (double)(r->ru_utime.tv_usec + r->ru_stime.tv_usec) / 1e3;
+	u->memory_peak_bytes = (uint64_t)r->ru_maxrss * 1024;
+}
+
+static int run_in(const struct run *run, struct direct *d, struct result *ret,
+		  struct cay_error *err)
+{
+	_cleanup_(pipes_done) struct pipes pipes = PIPES_NONE;
+	uint64_t start_ns = clock_now_ns();
+	struct watched watched;
+	struct rusage used;
+	struct watch w;
+	int status = -1;
+
+	if (with_files(run, d, run->files_in, err) < 0 ||
+	    pipes_open(&pipes, run->stdin_fd >= 0, err) < 0 ||
+	    start(run->plan, d, pipes.theirs, err) < 0)
+		return -1;
+	pipes_close_theirs(&pipes);
+	w = (struct watch){
+		.limits = &run->plan->limits,
+		.start_ns = start_ns,
+		.stdin_fd = run->stdin_fd,
+		.stdin_pipe = take_fd(&pipes.ours[0]),
+		.output = {take_fd(&pipes.ours[1]), take_fd(&pipes.ours[2])},
+		.cancel_fd = run->cancel_fd,
+		.oom_event = -1,
+		.alive_fd = d->pidfd,
+		.sink = run->sink,
+		.ctx = d,
+		.kill = kill_group,
+	};
+	watch_until_end(&w, &watched);
+	(void)wait4(d->pid, &status, 0, &used);
+	read_usage(&ret->usage, &used, start_ns);
+	watch_conclude(&watched, &run->plan->limits, status, ret);
+	return with_files(run, d, run->files_out, err);
+}
+
+static int direct_run(const struct run *run, struct result *ret, struct cay_error *err)
+{
+	struct direct d = {.pid = -1, .pidfd = -1, .workspace_fd = -1};
+	int r = open_workspace(run->plan, &d, err);
+
+	ret->engine = strdup(engine_direct.name);
+	ret->isolation = (struct isolation){
+		.user = "none",
+		.memory = "none",
+		.pids = "none",
+		.cpu = "none",
+		.disk = "none",
+		.seccomp = "none",
+		.network = "host",
+		.capabilities = "kept",
+	};
+	if (r == 0)
+		r = run_in(run, &d, ret, err);
+	fd_closep(&d.pidfd);
+	if (d.workspace[0]) {
+		remove_tree(d.workspace_fd);
+		(void)rmdir(d.workspace);
+	}
+	fd_closep(&d.workspace_fd);
+	return r;
+}
+
+const struct engine engine_direct = {.name = "direct", .run = direct_run};

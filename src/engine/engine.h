@@ -1,0 +1,47 @@
+/*
+ * engine.h: for callers of engines. An engine carries a plan out and says how
+ * it went; a program's own failure is a result, never an error.
+ */
+#pragma once
+
+#include "core/error.h"
+#include "core/event.h"
+#include "core/result.h"
+#include "policy/mounts.h"
+#include "policy/plan.h"
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+/* Where an island's files can be reached from outside, before and after the program. */
+struct island_files {
+	int workspace; /* directory fds; -1 where there is none */
+	int tmp;
+	bool read_only; /* the workspace is a host directory that may only be read */
+	bool chown;     /* what is put in must be given to the owner of the directory it is in */
+};
+
+typedef int island_files_fn(void *ctx, const struct island_files *files, struct cay_error *err);
+
+struct run {
+	const struct plan *plan;
+	const struct mount_rules *rules;
+	int stdin_fd;  /* the program's input is read from here; -1: it has none */
+	int cancel_fd; /* a signalfd: a signal there ends the run; -1 */
+	struct sink sink;
+	void *files_ctx;
+	island_files_fn *files_in;  /* the island stands, the program has not begun; or NULL */
+	island_files_fn *files_out; /* the program and all it started are gone; or NULL */
+};
+
+struct engine {
+	const char *name;
+	/*
+	 * Fills status, message, exit, usage, engine and isolation of ret, which
+	 * the caller has emptied and frees by result_done() also on failure.
+	 */
+	int (*run)(const struct run *run, struct result *ret, struct cay_error *err);
+};
+
+extern const struct engine engine_native;
+extern const struct engine engine_direct;

@@ -1,0 +1,629 @@
+#include "engine/native/cgroup.h"
+
+#include "base/attr.h"
+#include "base/buf.h"
+#include "base/fd.h"
+#include "base/parse.h"
+#include "core/limit.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#define MOUNT "/sys/fs/cgroup"
+
+#define CPU_PERIOD_US 100000ull
+
+/* The island's own init is one process more than the program may have. */
+#define INIT_PIDS 1u
+
+const char *const controller_names[CONTROLLERS] = {"memory", "pids", "cpu"};
+
+static int open_dir_at(int at, const char *path)
+{
+	return openat(at, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+}
+
+static bool is_cgroup2(int fd)
+{
+	struct statfs s;
+
+	return fstatfs(fd, &s) == 0 && s.f_type == CGROUP2_SUPER_MAGIC;
+}
+
+static bool may_make_here(int dir)
+{
+	/* access(2) with the effective ids: a read-only mount says EROFS here too. */
+	return faccessat(dir, ".", W_OK, AT_EACCESS) == 0 &&
+	       faccessat(dir, "cgroup.procs", W_OK, AT_EACCESS) == 0;
+}
+
+/*
+ * Our own cgroup in the hierarchy that has the controller ("" is the v2 one),
+ * out of /proc/self/cgroup's lines "4:memory:/a/b" and "0::/a/b".
+ */
+static bool own_path(const char *text, const char *controller, char *path, size_t size)
+{
+	for (const char *line = text; line && *line; line = strchr(line, '\n')) {
+		const char *names, *colon, *end;
+		size_t n = strlen(controller);
+
+		line += *line == '\n';
+		names = strchr(line, ':');
+		colon = names ? strchr(names + 1, ':') : NULL;
+		if (!colon)
+			return false;
+		end = strchrnul(colon, '\n');
+		for (const char *p = names + 1; p <= colon; p += strcspn(p, ",:") + 1)
+			if (strncmp(p, controller, n) == 0 && (p[n] == ',' || p[n] == ':')) {
+				if ((size_t)(end - colon) >= size)
+					return false;
+				(void)snprintf(path, size, "%.*s", (int)(end - colon) - 1, colon + 1);
+				return true;
+			}
+	}
+	return false;
+}
+
+static bool has_word(const char *text, const char *word)
+{
+	size_t n = strlen(word);
+
+	for (const char *p = text; (p = strstr(p, word)); p += n)
+		if ((p == text || p[-1] == ' ') && (p[n] == ' ' || p[n] == '\n' || !p[n]))
+			return true;
+	return false;
+}
+
+static bool all_enabled(int dir)
+{
+	char text[512];
+
+	if (fd_read_text_at(dir, "cgroup.subtree_control", text, sizeof(text)) < 0)
+		return false;
+	for (int i = 0; i < CONTROLLERS; i++)
+		if (!has_word(text, controller_names[i]))
+			return false;
+	return true;
+}
+
+/*
+ * A directory whose children can have controllers must have no processes of
+ * its own. If we are alone in it (a scope made for us), we move into a leaf.
+ */
+static bool move_aside(int dir)
+{
+	char text[64], own[32];
+
+	(void)snprintf(own, sizeof(own), "%d\n", (int)getpid());
+	if (fd_read_text_at(dir, "cgroup.procs", text, sizeof(text)) < 0 || strcmp(text, own) != 0)
+		return false;
+	if (mkdirat(dir, "cay-self", 0755) < 0 && errno != EEXIST)
+		return false;
+	return fd_write_file_at(dir, "cay-self/cgroup.procs", "0") == 0;
+}
+
+static bool enable_all(int dir)
+{
+	static const char all[] = "+memory +pids +cpu";
+
+	if (all_enabled(dir))
+		return true;
+	if (fd_write_file_at(dir, "cgroup.subtree_control", all) == 0)
+		return true;
+	return move_aside(dir) && fd_write_file_at(dir, "cgroup.subtree_control", all) == 0;
+}
+
+/*
+ * The nearest directory from our own upwards in which we may make children
+ * that have the controllers; as root that ends at the top of the tree.
+ */
+static int find_delegated2(int mount, const char *own)
+{
+	char path[4096];
+
+	(void)snprintf(path, sizeof(path), ".%s", own);
+	for (;;) {
+		_cleanup_(fd_closep) int dir = open_dir_at(mount, path);
+		char *slash = strrchr(path, '/');
+
+		if (dir >= 0 && may_make_here(dir) && enable_all(dir))
+			return take_fd(&dir);
+		if (!slash)
+			return -1;
+		*slash = '\0';
+	}
+}
+
+static void use_v2(struct cgroups *c, int mount, const char *own)
+{
+	int dir = -1;
+
+	/* Root makes them at the top, as container engines do; others where it was delegated. */
+	if (geteuid() == 0 && may_make_here(mount) && enable_all(mount))
+		dir = dup(mount);
+	else
+		dir = find_delegated2(mount, own);
+	if (dir < 0) {
+		for (int i = 0; i < CONTROLLERS; i++)
+			(void)snprintf(c->why[i], sizeof(c->why[i]),
+				       "no cgroup with the controller %s is delegated to this user",
+				       controller_names[i]);
+		return;
+	}
+	c->unified = dir;
+	for (int i = 0; i < CONTROLLERS; i++) {
+		c->dir[i] = fcntl(dir, F_DUPFD_CLOEXEC, 3);
+		c->v2[i] = true;
+	}
+}
+
+/* One v1 hierarchy: its top as root, our own directory there if it was delegated. */
+static int find_v1(const char *controller, const char *text, char *why, size_t size)
+{
+	char path[4096], own[3072];
+	int dir;
+
+	(void)snprintf(path, sizeof(path), MOUNT "/%s", controller);
+	if (access(path, F_OK) < 0) {
+		(void)snprintf(why, size, "the kernel has no cgroup controller %s mounted",
+			       controller);
+		return -1;
+	}
+	if (geteuid() != 0 && own_path(text, controller, own, sizeof(own)))
+		(void)snprintf(path, sizeof(path), MOUNT "/%s%s", controller, own);
+	dir = open_dir_at(AT_FDCWD, path);
+	if (dir >= 0 && may_make_here(dir))
+		return dir;
+	fd_closep(&dir);
+	(void)snprintf(why, size, "the cgroup of the controller %s may not be written to",
+		       controller);
+	return -1;
+}
+
+static void use_v1(struct cgroups *c, const char *text)
+{
+	_cleanup_(fd_closep) int unified = open_dir_at(AT_FDCWD, MOUNT "/unified");
+	char own[3072];
+
+	for (int i = 0; i < CONTROLLERS; i++)
+		c->dir[i] = find_v1(controller_names[i], text, c->why[i], sizeof(c->why[i]));
+	if (unified < 0 || !is_cgroup2(unified))
+		return;
+	if (geteuid() == 0 && may_make_here(unified)) {
+		c->unified = take_fd(&unified);
+	} else if (own_path(text, "", own, sizeof(own))) {
+		int dir = openat(unified, own[1] ? own + 1 : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+		if (dir >= 0 && may_make_here(dir))
+			c->unified = dir;
+		else
+			fd_closep(&dir);
+	}
+}
+
+void cgroups_init(struct cgroups *c)
+{
+	_cleanup_(fd_closep) int mount = open_dir_at(AT_FDCWD, MOUNT);
+	char text[4096];
+
+	*c = (struct cgroups){.dir = {-1, -1, -1}, .unified = -1};
+	for (int i = 0; i < CONTROLLERS; i++)
+		(void)snprintf(c->why[i], sizeof(c->why[i]), "no cgroup file system at %s", MOUNT);
+	if (mount < 0 || fd_read_text_at(AT_FDCWD, "/proc/self/cgroup", text, sizeof(text)) < 0)
+		return;
+	if (is_cgroup2(mount)) {
+		char own[3072];
+
+		use_v2(c, mount, own_path(text, "", own, sizeof(own)) ? own : "/");
+	} else {
+		use_v1(c, text);
+	}
+	if (fd_read_text_at(AT_FDCWD, "/proc/swaps", text, sizeof(text)) > 0) {
+		const char *second = strchr(text, '\n');
+
+		c->swap = second && second[1];
+	}
+}
+
+void cgroups_done(struct cgroups *c)
+{
+	for (int i = 0; i < CONTROLLERS; i++)
+		fd_closep(&c->dir[i]);
+	fd_closep(&c->unified);
+}
+
+static int write_u64(int dir, const char *file, uint64_t v)
+{
+	char text[24];
+
+	(void)snprintf(text, sizeof(text), "%llu", (unsigned long long)v);
+	return fd_write_file_at(dir, file, text);
+}
+
+static int read_u64(int dir, const char *file, uint64_t *ret)
+{
+	char text[32];
+	ssize_t n = fd_read_text_at(dir, file, text, sizeof(text));
+
+	if (n < 0)
+		return (int)n;
+	text[strcspn(text, "\n")] = '\0';
+	if (strcmp(text, "max") == 0) {
+		*ret = UINT64_MAX;
+		return 0;
+	}
+	return parse_u64(text, 0, UINT64_MAX, ret);
+}
+
+/* "oom_kill 3" in a file of such lines; 0 if it is not there. */
+static uint64_t read_field(int dir, const char *file, const char *field)
+{
+	char text[1024];
+	size_t n = strlen(field);
+
+	if (fd_read_text_at(dir, file, text, sizeof(text)) < 0)
+		return 0;
+	for (char *line = text; line && *line; line = strchr(line, '\n')) {
+		uint64_t v;
+
+		line += *line == '\n';
+		if (strncmp(line, field, n) != 0 || line[n] != ' ')
+			continue;
+		line[n + 1 + strcspn(line + n + 1, "\n")] = '\0';
+		return parse_u64(line + n + 1, 0, UINT64_MAX, &v) == 0 ? v : 0;
+	}
+	return 0;
+}
+
+static int set_memory1(const struct cgroup *c, int dir, uint64_t bytes)
+{
+	int r = write_u64(dir, "memory.limit_in_bytes", bytes);
+
+	if (r < 0)
+		return r;
+	/* Memory and swap together: the same number leaves no swap. */
+	r = write_u64(dir, "memory.memsw.limit_in_bytes", bytes);
+	return r == -ENOENT && !c->host->swap ? 0 : r;
+}
+
+static int set_memory2(const struct cgroup *c, int dir, uint64_t bytes)
+{
+	int r = write_u64(dir, "memory.max", bytes);
+
+	if (r == 0)
+		r = fd_write_file_at(dir, "memory.oom.group", "1");
+	if (r < 0)
+		return r;
+	r = write_u64(dir, "memory.swap.max", 0);
+	return r == -ENOENT && !c->host->swap ? 0 : r;
+}
+
+static int set_cpu1(int dir, uint64_t quota_us)
+{
+	int r = write_u64(dir, "cpu.cfs_period_us", CPU_PERIOD_US);
+
+	return r < 0 ? r : write_u64(dir, "cpu.cfs_quota_us", quota_us);
+}
+
+static int set_cpu2(int dir, uint64_t quota_us)
+{
+	char text[64];
+
+	(void)snprintf(text, sizeof(text), "%llu %llu", (unsigned long long)quota_us, CPU_PERIOD_US);
+	return fd_write_file_at(dir, "cpu.max", text);
+}
+
+static uint64_t quota_us(const struct limits *l)
+{
+	return l->cpus_milli * (CPU_PERIOD_US / 1000);
+}
+
+static int set_limit(const struct cgroup *c, enum controller k, const struct limits *l)
+{
+	bool v2 = c->host->v2[k];
+	int dir = c->dir[k];
+
+	switch (k) {
+	case CONTROLLER_MEMORY:
+		return v2 ? set_memory2(c, dir, l->memory_bytes)
+			  : set_memory1(c, dir, l->memory_bytes);
+	case CONTROLLER_PIDS:
+		return write_u64(dir, "pids.max", l->pids + INIT_PIDS);
+	case CONTROLLER_CPU:
+		return v2 ? set_cpu2(dir, quota_us(l)) : set_cpu1(dir, quota_us(l));
+	case CONTROLLERS:
+		break;
+	}
+	return -EINVAL;
+}
+
+/* v1 tells of OOM only to those who asked: an eventfd tied to memory.oom_control. */
+static int watch_oom1(struct cgroup *c)
+{
+	int dir = c->dir[CONTROLLER_MEMORY];
+	_cleanup_(fd_closep) int event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	_cleanup_(fd_closep) int control = openat(dir, "memory.oom_control", O_RDONLY | O_CLOEXEC);
+	char text[64];
+	int r;
+
+	if (event < 0 || control < 0)
+		return -errno;
+	(void)snprintf(text, sizeof(text), "%d %d", event, control);
+	r = fd_write_file_at(dir, "cgroup.event_control", text);
+	if (r == 0)
+		c->oom_event = take_fd(&event);
+	return r;
+}
+
+static int make_dir(int parent, const char *name, int *ret)
+{
+	if (mkdirat(parent, name, 0755) < 0)
+		return -errno;
+	*ret = open_dir_at(parent, name);
+	return *ret < 0 ? -errno : 0;
+}
+
+static int make_controller(struct cgroup *c, enum controller k, const struct limits *l)
+{
+	int r;
+
+	if (c->host->v2[k]) {
+		c->dir[k] = fcntl(c->unified, F_DUPFD_CLOEXEC, 3);
+		return c->dir[k] < 0 ? -errno : set_limit(c, k, l);
+	}
+	r = make_dir(c->host->dir[k], c->name, &c->dir[k]);
+	if (r < 0)
+		return r;
+	c->joined_by_birth = false;
+	c->tasks[k] = openat(c->dir[k], "tasks", O_WRONLY | O_CLOEXEC);
+	if (c->tasks[k] < 0)
+		return -errno;
+	r = set_limit(c, k, l);
+	if (r == 0 && k == CONTROLLER_MEMORY)
+		r = watch_oom1(c);
+	return r;
+}
+
+static int refuse(const struct cgroup *c, enum controller k, int r, const struct limits *l,
+		  struct cay_error *err)
+{
+	static const char *const limit_of[CONTROLLERS] = {"memory", "pids", "cpus"};
+	const struct limit_row *row = limit_find(limit_of[k]);
+	char value[32];
+
+	(void)limit_format(row, limit_get(l, row), value, sizeof(value));
+	if (c->host->dir[k] < 0)
+		(void)cay_fail(err, CAY_E_NOT_ENFORCEABLE, 0,
+			       "the limit %s (%s) can't be enforced: %s", row->name, value,
+			       c->host->why[k]);
+	else
+		(void)cay_fail(err, CAY_E_NOT_ENFORCEABLE, -r,
+			       "the limit %s (%s) can't be enforced", row->name, value);
+	return cay_hint(err, "`cay doctor` says what is missing; --allow-degraded runs without it");
+}
+
+int cgroup_make(const struct cgroups *host, const char *id, const struct limits *limits,
+		bool allow_degraded, struct cgroup *ret, struct cay_error *err)
+{
+	struct cgroup c = CGROUP_NONE;
+
+	c.host = host;
+	c.joined_by_birth = true;
+	(void)snprintf(c.name, sizeof(c.name), "cay-%d-%s", (int)getpid(), id);
+	if (host->unified >= 0 && make_dir(host->unified, c.name, &c.unified) < 0) {
+		int saved = errno;
+
+		cgroup_remove(&c);
+		return cay_fail(err, CAY_E_NOT_ENFORCEABLE, saved, "make the cgroup %s", c.name);
+	}
+	for (int k = 0; k < CONTROLLERS; k++) {
+		int r = -ENOENT;
+
+		if (host->dir[k] >= 0)
+			r = make_controller(&c, (enum controller)k, limits);
+		if (r == 0)
+			continue;
+		if (!allow_degraded) {
+			(void)refuse(&c, (enum controller)k, r, limits, err);
+			cgroup_remove(&c);
+			return -1;
+		}
+		fd_closep(&c.tasks[k]);
+	}
+	c.oom_kills = cgroup_oom_kills(&c);
+	c.oom_kills = 0;
+	*ret = c;
+	return 0;
+}
+
+int cgroup_join(const struct cgroup *c)
+{
+	for (int k = 0; k < CONTROLLERS; k++)
+		/* "tasks", not "cgroup.procs": the latter waits for an RCU grace period (4 ms). */
+		if (c->tasks[k] >= 0) {
+			int r = fd_write_all(c->tasks[k], "0", 1);
+
+			if (r < 0)
+				return r;
+		}
+	return 0;
+}
+
+/* Does the text of /proc/PID/cgroup say that the controller is in our directory? */
+static bool is_member(const char *text, const char *controller, const char *name)
+{
+	char path[4096];
+	const char *last;
+
+	if (!own_path(text, controller, path, sizeof(path)))
+		return false;
+	last = strrchr(path, '/');
+	return last && strcmp(last + 1, name) == 0;
+}
+
+static uint64_t limit_in_force(const struct cgroup *c, enum controller k)
+{
+	bool v2 = c->host->v2[k];
+	uint64_t v = UINT64_MAX;
+	char text[64];
+
+	switch (k) {
+	case CONTROLLER_MEMORY:
+		(void)read_u64(c->dir[k], v2 ? "memory.max" : "memory.limit_in_bytes", &v);
+		break;
+	case CONTROLLER_PIDS:
+		if (read_u64(c->dir[k], "pids.max", &v) == 0 && v != UINT64_MAX)
+			v -= INIT_PIDS;
+		break;
+	case CONTROLLER_CPU:
+		if (fd_read_text_at(c->dir[k], v2 ? "cpu.max" : "cpu.cfs_quota_us", text,
+				    sizeof(text)) < 0)
+			break;
+		text[strcspn(text, " \n")] = '\0';
+		if (parse_u64(text, 0, UINT64_MAX / 1000, &v) == 0)
+			v = v * 1000 / CPU_PERIOD_US;
+		break;
+	case CONTROLLERS:
+		break;
+	}
+	return v;
+}
+
+int cgroup_verify(const struct cgroup *c, int pid, const struct limits *limits,
+		  struct isolation *ret, struct cay_error *err)
+{
+	const uint64_t want[CONTROLLERS] = {limits->memory_bytes, limits->pids, limits->cpus_milli};
+	const char **how[CONTROLLERS] = {&ret->memory, &ret->pids, &ret->cpu};
+	char file[40], text[4096];
+
+	(void)snprintf(file, sizeof(file), "/proc/%d/cgroup", pid);
+	if (fd_read_text_at(AT_FDCWD, file, text, sizeof(text)) < 0)
+		return cay_fail(err, CAY_E_INTERNAL, errno, "read %s", file);
+	for (int k = 0; k < CONTROLLERS; k++) {
+		bool v2 = c->host->v2[k];
+		uint64_t v;
+
+		*how[k] = "none";
+		if (c->dir[k] < 0 || !is_member(text, v2 ? "" : controller_names[k], c->name))
+			continue;
+		v = limit_in_force(c, (enum controller)k);
+		/* Memory is kept in whole pages. */
+		if (v > want[k] || (k == CONTROLLER_MEMORY ? v + 65536 < want[k] : v != want[k]))
+			continue;
+		*how[k] = v2 ? "cgroup2" : "cgroup1";
+	}
+	return 0;
+}
+
+void cgroup_kill(const struct cgroup *c)
+{
+	if (c->unified >= 0)
+		(void)fd_write_file_at(c->unified, "cgroup.kill", "1");
+}
+
+uint64_t cgroup_oom_kills(const struct cgroup *c)
+{
+	int dir = c->dir[CONTROLLER_MEMORY];
+	uint64_t n;
+
+	if (dir < 0)
+		return 0;
+	n = read_field(dir, c->host->v2[CONTROLLER_MEMORY] ? "memory.events" : "memory.oom_control",
+		       "oom_kill");
+	return n > c->oom_kills ? n - c->oom_kills : 0;
+}
+
+uint64_t cgroup_cpu_ms(const struct cgroup *c)
+{
+	/* cpu.stat is there in every v2 directory, with the controller or without. */
+	return c->unified < 0 ? 0 : read_field(c->unified, "cpu.stat", "usage_usec") / 1000;
+}
+
+void cgroup_usage(const struct cgroup *c, struct usage *ret)
+{
+	int memory = c->dir[CONTROLLER_MEMORY], pids = c->dir[CONTROLLER_PIDS];
+	uint64_t v;
+
+	if (memory >= 0 && read_u64(memory,
+				    c->host->v2[CONTROLLER_MEMORY] ? "memory.peak"
+								   : "memory.max_usage_in_bytes",
+				    &v) == 0)
+		ret->memory_peak_bytes = v;
+	if (pids >= 0 && read_u64(pids, "pids.peak", &v) == 0 && v > INIT_PIDS)
+		ret->processes_peak = v - INIT_PIDS;
+}
+
+void cgroup_remove(struct cgroup *c)
+{
+	for (int k = 0; k < CONTROLLERS; k++) {
+		fd_closep(&c->tasks[k]);
+		if (c->dir[k] >= 0 && !c->host->v2[k])
+			(void)unlinkat(c->host->dir[k], c->name, AT_REMOVEDIR);
+		fd_closep(&c->dir[k]);
+	}
+	fd_closep(&c->oom_event);
+	if (c->unified >= 0)
+		(void)unlinkat(c->host->unified, c->name, AT_REMOVEDIR);
+	fd_closep(&c->unified);
+	c->name[0] = '\0';
+}
+
+/* "cay-123-run_…" with no process 123: its maker is gone. */
+static bool is_stale(const char *name)
+{
+	uint64_t pid;
+	char number[16];
+	size_t n;
+
+	if (strncmp(name, "cay-", 4) != 0)
+		return false;
+	n = strcspn(name + 4, "-");
+	if (name[4 + n] != '-' || n >= sizeof(number))
+		return false;
+	(void)snprintf(number, sizeof(number), "%.*s", (int)n, name + 4);
+	return parse_u64(number, 1, 1u << 30, &pid) == 0 && kill((pid_t)pid, 0) < 0 &&
+	       errno == ESRCH;
+}
+
+static int sweep_dir(int dir)
+{
+	int copy = open_dir_at(dir, "."), n = 0;
+	DIR *d = copy < 0 ? NULL : fdopendir(copy);
+
+	if (!d) {
+		fd_closep(&copy);
+		return 0;
+	}
+	for (struct dirent *e; (e = readdir(d));)
+		if (is_stale(e->d_name)) {
+			char kill_file[300];
+
+			(void)snprintf(kill_file, sizeof(kill_file), "%s/cgroup.kill", e->d_name);
+			(void)fd_write_file_at(dir, kill_file, "1");
+			n += unlinkat(dir, e->d_name, AT_REMOVEDIR) == 0;
+		}
+	(void)closedir(d);
+	return n;
+}
+
+int cgroups_sweep(const struct cgroups *c)
+{
+	int n = 0;
+
+	for (int k = 0; k < CONTROLLERS; k++)
+		if (c->dir[k] >= 0 && !c->v2[k])
+			n += sweep_dir(c->dir[k]);
+	if (c->unified >= 0)
+		n += sweep_dir(c->unified);
+	return n;
+}

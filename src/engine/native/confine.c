@@ -1,0 +1,358 @@
+#include "engine/native/confine.h"
+
+#include "base/attr.h"
+#include "base/fd.h"
+#include "engine/native/island.h"
+#include "engine/native/landlock.h"
+#include "engine/native/seccomp.h"
+#include "engine/native/sys.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <linux/close_range.h>
+#include <linux/keyctl.h>
+#include <linux/securebits.h>
+#include <net/if.h>
+#include <sched.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+static int fail(struct cay_error *err, const char *what)
+{
+	return cay_fail(err, CAY_E_ENGINE, errno, "%s", what);
+}
+
+int confine_cgroup(struct island *i, struct cay_error *err)
+{
+	int r = cgroup_join(i->cgroup);
+
+	return r < 0 ? cay_fail(err, CAY_E_NOT_ENFORCEABLE, -r, "join the cgroups") : 0;
+}
+
+/* Not by a clone flag: the namespace's root is where the process is at that moment. */
+int confine_cgroup_namespace(struct island *i _unused_, struct cay_error *err)
+{
+	return unshare(CLONE_NEWCGROUP) < 0 ? fail(err, "make a cgroup namespace") : 0;
+}
+
+int confine_ids(struct island *i, struct cay_error *err)
+{
+	if (!i->many_ids)
+		return 0; /* we are the one id there is, with all capabilities in here */
+	if (sys_setgroups(0, NULL) < 0 || sys_setresgid(0, 0, 0) < 0 || sys_setresuid(0, 0, 0) < 0)
+		return fail(err, "become the island's root");
+	/* The change of ids cleared it. */
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
+		return fail(err, "tie the island's life to the launcher's");
+	return 0;
+}
+
+int confine_hostname(struct island *i _unused_, struct cay_error *err)
+{
+	return sethostname(ISLAND_HOSTNAME, strlen(ISLAND_HOSTNAME)) < 0
+		       ? fail(err, "set the host name")
+		       : 0;
+}
+
+int confine_loopback(struct island *i, struct cay_error *err)
+{
+	struct ifreq lo = {.ifr_name = "lo", .ifr_flags = IFF_UP};
+	_cleanup_(fd_closep) int sock = -1;
+
+	if (i->network_ready)
+		return 0;
+	sock = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	return sock < 0 || ioctl(sock, SIOCSIFFLAGS, &lo) < 0 ? fail(err, "bring up loopback") : 0;
+}
+
+int confine_keyring(struct island *i _unused_, struct cay_error *err)
+{
+	if (syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL, 0, 0, 0) < 0 && errno != ENOSYS)
+		return fail(err, "make a session keyring");
+	return 0;
+}
+
+static int lower(int resource, uint64_t value)
+{
+	struct rlimit now, want = {.rlim_cur = value, .rlim_max = value};
+
+	if (getrlimit(resource, &now) < 0)
+		return -1;
+	/* What the caller itself may not have stays out of reach: raising needs CAP_SYS_RESOURCE. */
+	if (now.rlim_max < want.rlim_max)
+		want.rlim_cur = want.rlim_max = now.rlim_max;
+	return setrlimit(resource, &want);
+}
+
+int confine_rlimits(struct island *i, struct cay_error *err)
+{
+	const struct limits *l = &i->plan->limits;
+	const struct {
+		int resource;
+		uint64_t value;
+	} limits[] = {
+		{RLIMIT_CORE, 0},
+		{RLIMIT_NOFILE, l->open_files},
+		{RLIMIT_FSIZE, l->file_size_bytes ? l->file_size_bytes : RLIM_INFINITY},
+		{RLIMIT_CPU, l->cpu_time_ms ? (l->cpu_time_ms + 999) / 1000 : RLIM_INFINITY},
+		/*
+		 * Counted in the island's user namespace and above: the program's
+		 * processes, one more for init where both have the same id, and one
+		 * more because the count is compared before the fork.
+		 */
+		{RLIMIT_NPROC, l->pids + 1},
+		{RLIMIT_MEMLOCK, 8 << 20},
+		{RLIMIT_MSGQUEUE, 819200},
+		{RLIMIT_SIGPENDING, 4096},
+		{RLIMIT_NICE, 0},
+		{RLIMIT_RTPRIO, 0},
+	};
+
+	for (size_t n = 0; n < ARRAY_LEN(limits); n++)
+		if (lower(limits[n].resource, limits[n].value) < 0)
+			return fail(err, "set resource limits");
+	return 0;
+}
+
+/*
+ * As many CPUs as may be used are in sight, so that programs size their thread
+ * pools by what they get. Which ones: from the next to the launcher's on, so
+ * that islands spread and do not compete with it.
+ */
+int confine_cpus(struct island *i, struct cay_error *err)
+{
+	uint64_t want = (i->plan->limits.cpus_milli + 999) / 1000;
+	cpu_set_t have, use;
+	unsigned n, at = (unsigned)sched_getcpu() + 1;
+
+	if (sched_getaffinity(0, sizeof(have), &have) < 0)
+		return fail(err, "read the CPUs");
+	n = (unsigned)CPU_COUNT(&have);
+	if (want >= n)
+		return 0;
+	CPU_ZERO(&use);
+	for (unsigned k = 0; k < CPU_SETSIZE && want > 0; k++) {
+		unsigned cpu = (at + k) % CPU_SETSIZE;
+
+		if (CPU_ISSET(cpu, &have)) {
+			CPU_SET(cpu, &use);
+			want--;
+		}
+	}
+	return sched_setaffinity(0, sizeof(use), &use) < 0 ? fail(err, "set the CPUs") : 0;
+}
+
+int confine_bounding(struct island *i _unused_, struct cay_error *err)
+{
+	for (int cap = 0; cap < 64; cap++)
+		if (prctl(PR_CAPBSET_DROP, cap) < 0) {
+			if (errno == EINVAL)
+				break; /* past the last one the kernel knows */
+			return fail(err, "drop the capability bounding set");
+		}
+	return 0;
+}
+
+int confine_securebits(struct island *i _unused_, struct cay_error *err)
+{
+	const unsigned long bits = SECBIT_NOROOT | SECBIT_NOROOT_LOCKED | SECBIT_NO_SETUID_FIXUP_LOCKED |
+				   SECBIT_KEEP_CAPS_LOCKED | SECBIT_NO_CAP_AMBIENT_RAISE |
+				   SECBIT_NO_CAP_AMBIENT_RAISE_LOCKED;
+
+	return prctl(PR_SET_SECUREBITS, bits) < 0 ? fail(err, "lock the secure bits") : 0;
+}
+
+int confine_no_new_privs(struct island *i _unused_, struct cay_error *err)
+{
+	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ? fail(err, "set no_new_privs") : 0;
+}
+
+/* A session of its own, and no signal blocked; clone3() has reset the handlers. */
+int confine_session(struct island *i _unused_, struct cay_error *err)
+{
+	sigset_t none;
+
+	(void)sigemptyset(&none);
+	if (setsid() < 0)
+		return fail(err, "make a session");
+	(void)umask(022);
+	return sigprocmask(SIG_SETMASK, &none, NULL) < 0 ? fail(err, "reset signals") : 0;
+}
+
+int confine_user(struct island *i, struct cay_error *err)
+{
+	if (!i->many_ids)
+		return 0;
+	if (sys_setresgid(ISLAND_GID, ISLAND_GID, ISLAND_GID) < 0 ||
+	    sys_setresuid(ISLAND_UID, ISLAND_UID, ISLAND_UID) < 0)
+		return fail(err, "become the island's user");
+	return 0;
+}
+
+static int drop_capabilities(void)
+{
+	struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
+	struct __user_cap_data_struct none[2] = {0};
+
+	if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0)
+		return -1;
+	return (int)syscall(SYS_capset, &head, none);
+}
+
+int confine_capabilities(struct island *i _unused_, struct cay_error *err)
+{
+	return drop_capabilities() < 0 ? fail(err, "empty the capability sets") : 0;
+}
+
+int confine_stdio(struct island *i, struct cay_error *err)
+{
+	for (int n = 0; n < 3; n++)
+		if (dup2(i->stdio[n], n) < 0)
+			return fail(err, "connect standard input and output");
+	/* All were made O_CLOEXEC; this holds for those a caller left open in us, too. */
+	if (close_range(3, ~0u, CLOSE_RANGE_CLOEXEC) < 0)
+		return fail(err, "close what is not the program's");
+	return 0;
+}
+
+int confine_workdir(struct island *i, struct cay_error *err)
+{
+	const char *dir = plan_str(i->plan, i->plan->workdir);
+	/* No magic links: /proc/self/fd/N must not lead out. */
+	_cleanup_(fd_closep) int fd =
+		sys_openat2(AT_FDCWD, dir, O_PATH | O_DIRECTORY | O_CLOEXEC, RESOLVE_NO_MAGICLINKS);
+
+	if (fd < 0 || fchdir(fd) < 0) {
+		(void)cay_fail(err, CAY_E_INVALID, errno, "the working directory %s", dir);
+		return cay_hint(err, "it must exist on the island: /workspace, /tmp, or a mount");
+	}
+	return 0;
+}
+
+int confine_landlock(struct island *i, struct cay_error *err)
+{
+	const char *writable[PLAN_MOUNTS_MAX + 4] = {"/tmp", "/dev/shm"};
+	const struct plan *p = i->plan;
+	size_t len = 2;
+
+	if (p->scratch_workspace)
+		writable[len++] = ISLAND_WORKSPACE;
+	for (uint32_t n = 0; n < p->n_mounts; n++)
+		if (p->mounts[n].access == ACCESS_WRITE)
+			writable[len++] = plan_str(p, p->mounts[n].target);
+	i->landlock = landlock_confine(writable);
+	return i->landlock < 0
+		       ? cay_fail(err, CAY_E_ENGINE, -i->landlock, "confine files by Landlock")
+		       : 0;
+}
+
+int confine_seccomp(struct island *i _unused_, struct cay_error *err)
+{
+	int r = syscall_filter_load();
+
+	return r < 0 ? cay_fail(err, CAY_E_NOT_ENFORCEABLE, -r, "load the system call filter") : 0;
+}
+
+static uint64_t read_set(uint32_t low, uint32_t high)
+{
+	return (uint64_t)high << 32 | low;
+}
+
+static int read_capabilities(struct facts *f)
+{
+	struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
+	struct __user_cap_data_struct data[2];
+
+	if (syscall(SYS_capget, &head, data) < 0)
+		return -1;
+	f->caps_effective = read_set(data[0].effective, data[1].effective);
+	f->caps_permitted = read_set(data[0].permitted, data[1].permitted);
+	f->caps_inheritable = read_set(data[0].inheritable, data[1].inheritable);
+	for (int cap = 0; cap < 64; cap++) {
+		int have = prctl(PR_CAPBSET_READ, cap);
+
+		if (have < 0)
+			break;
+		f->caps_bounding |= (uint64_t)(have != 0) << cap;
+		if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_IS_SET, cap, 0, 0) > 0)
+			f->caps_ambient |= 1ull << cap;
+	}
+	return 0;
+}
+
+static uint64_t read_limit(int resource)
+{
+	struct rlimit r;
+
+	return getrlimit(resource, &r) < 0 ? RLIM_INFINITY : r.rlim_max;
+}
+
+int namespaces_read(uint64_t ret[NAMESPACES])
+{
+	static const char *const files[NAMESPACES] = {
+		"/proc/self/ns/user", "/proc/self/ns/pid", "/proc/self/ns/mnt",
+		"/proc/self/ns/net",  "/proc/self/ns/ipc", "/proc/self/ns/uts",
+		"/proc/self/ns/cgroup", "/proc/self/ns/time",
+	};
+
+	for (int n = 0; n < NAMESPACES; n++) {
+		struct stat st;
+
+		ret[n] = 0; /* a kernel without time namespaces has no such file */
+		if (stat(files[n], &st) == 0)
+			ret[n] = st.st_ino;
+		else if (errno != ENOENT)
+			return -errno;
+	}
+	return 0;
+}
+
+int confine_read_facts(struct island *i, struct facts *ret, struct cay_error *err)
+{
+	struct statvfs root;
+	struct statfs tmp;
+
+	*ret = (struct facts){.uid = geteuid(), .gid = getegid(), .landlock = i->landlock};
+	if (read_capabilities(ret) < 0)
+		return fail(err, "read the capabilities back");
+	ret->no_new_privs = prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0);
+	ret->seccomp_mode = prctl(PR_GET_SECCOMP);
+	if (statvfs("/", &root) < 0 || statfs("/tmp", &tmp) < 0)
+		return fail(err, "look at the file systems");
+	ret->root_read_only = (root.f_flag & ST_RDONLY) != 0;
+	ret->scratch_bytes = (uint64_t)tmp.f_blocks * (uint64_t)tmp.f_bsize;
+	ret->open_files = read_limit(RLIMIT_NOFILE);
+	ret->core_bytes = read_limit(RLIMIT_CORE);
+	ret->processes = read_limit(RLIMIT_NPROC);
+	if (namespaces_read(ret->namespaces) < 0)
+		return fail(err, "read the namespaces back");
+	return 0;
+}
+
+int confine_init(struct island *i, struct cay_error *err)
+{
+	int control;
+
+	/* Or the program, where it has the same id, could look into us: /proc/1/exe, /proc/1/fd. */
+	if (prctl(PR_SET_DUMPABLE, 0) < 0)
+		return fail(err, "shut init's memory");
+	if (drop_capabilities() < 0)
+		return fail(err, "empty init's capability sets");
+	/* Every other fd goes: the host's standard output must not hang on an island. */
+	control = dup3(i->control, 3, O_CLOEXEC);
+	if (control < 0 && i->control != 3)
+		return fail(err, "keep the control socket");
+	i->control = 3;
+	if (close_range(4, ~0u, 0) < 0 || close_range(0, 2, 0) < 0)
+		return fail(err, "close init's fds");
+	return confine_seccomp(i, err);
+}

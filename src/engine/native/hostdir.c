@@ -1,0 +1,297 @@
+#include "engine/native/hostdir.h"
+
+#include "base/attr.h"
+#include "base/buf.h"
+#include "base/fd.h"
+#include "engine/native/mount.h"
+#include "engine/native/sys.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define MOUNTINFO_MAX (16u << 20)
+
+void hostdir_done(struct hostdir *h)
+{
+	fd_closep(&h->fd);
+	fd_closep(&h->tree);
+}
+
+/* One line of mountinfo: "36 35 98:0 /root/of/mount /mount/point …", octal escapes undone. */
+struct mount_line {
+	unsigned major, minor;
+	char root[PATH_MAX], point[PATH_MAX];
+};
+
+static void unescape(char *s)
+{
+	char *out = s;
+
+	for (; *s; s++) {
+		if (s[0] == '\\' && s[1] >= '0' && s[1] <= '3' && s[2] && s[3]) {
+			*out++ = (char)((s[1] - '0') << 6 | (s[2] - '0') << 3 | (s[3] - '0'));
+			s += 3;
+		} else {
+			*out++ = *s;
+		}
+	}
+	*out = '\0';
+}
+
+static bool read_line(const char *line, struct mount_line *ret)
+{
+	if (sscanf(line, "%*u %*u %u:%u %4095s %4095s", &ret->major, &ret->minor, ret->root,
+		   ret->point) != 4)
+		return false;
+	unescape(ret->root);
+	unescape(ret->point);
+	return true;
+}
+
+/* dir + rest, where "/" joins without doubling its slash. */
+static bool join(char *out, size_t size, const char *dir, const char *rest)
+{
+	int n = snprintf(out, size, "%s%s", strcmp(dir, "/") == 0 ? "" : dir, rest);
+
+	if (n == 0)
+		n = snprintf(out, size, "/");
+	return n > 0 && (size_t)n < size;
+}
+
+/*
+ * A directory can have more names than the one it was opened by: bind mounts
+ * show a forbidden one elsewhere. fs_path is where it lies in its file system;
+ * every mount of that file system gives it a name, and none may be forbidden.
+ */
+static int check_aliases(const struct mount_rules *rules, const char *info,
+			 const struct mount_line *self, const char *fs_path, struct cay_error *err)
+{
+	for (const char *line = info; line && *line; line = strchr(line, '\n')) {
+		struct mount_line m;
+		char name[PATH_MAX];
+
+		line += *line == '\n';
+		if (!read_line(line, &m) || m.major != self->major || m.minor != self->minor)
+			continue;
+		if (path_is_within(fs_path, m.root)) {
+			const char *rest = fs_path + (strcmp(m.root, "/") == 0 ? 0 : strlen(m.root));
+
+			if (!join(name, sizeof(name), m.point, rest))
+				return cay_fail(err, CAY_E_POLICY, 0, "a path is too long");
+			if (mount_check_forbidden(rules, name, err) < 0)
+				return -1;
+		} else if (path_is_within(m.root, fs_path) &&
+			   mount_check_forbidden(rules, m.point, err) < 0) {
+			return -1; /* something below it is mounted where nothing may come from */
+		}
+	}
+	return 0;
+}
+
+/* Judges the directory at path, which lies on the mount self, by all its names. */
+static int check_names(const struct mount_rules *rules, const char *info,
+		       const struct mount_line *self, const char *path, struct cay_error *err)
+{
+	char fs_path[PATH_MAX];
+	const char *rest = path + (strcmp(self->point, "/") == 0 ? 0 : strlen(self->point));
+
+	if (!join(fs_path, sizeof(fs_path), self->root, strcmp(rest, "/") == 0 ? "" : rest))
+		return cay_fail(err, CAY_E_POLICY, 0, "the path %s is too long", path);
+	return check_aliases(rules, info, self, fs_path, err);
+}
+
+/* The mount that holds path (the longest mount point, the last of equals), and those below it. */
+static int check_mounts(const struct mount_rules *rules, const char *path, struct cay_error *err)
+{
+	_cleanup_(buf_done) struct buf info = BUF(MOUNTINFO_MAX);
+	struct mount_line self = {0};
+	int r = fd_read_file_at(AT_FDCWD, "/proc/self/mountinfo", &info);
+
+	if (r < 0)
+		return cay_fail(err, CAY_E_INTERNAL, -r, "read the list of mounts");
+	for (const char *line = buf_str(&info); line && *line; line = strchr(line, '\n')) {
+		struct mount_line m;
+
+		line += *line == '\n';
+		if (!read_line(line, &m))
+			continue;
+		if (path_is_within(path, m.point) && strlen(m.point) >= strlen(self.point))
+			self = m;
+		else if (path_is_within(m.point, path) &&
+			 check_names(rules, buf_str(&info), &m, m.point, err) < 0)
+			return cay_wrap(err, "%s is mounted below %s", m.point, path);
+	}
+	return check_names(rules, buf_str(&info), &self, path, err);
+}
+
+/* A directory that settings name for a runtime: by identity, not by name. */
+static int check_operator(const struct mount_rules *rules, const struct hostdir *h,
+			  struct cay_error *err)
+{
+	for (size_t i = 0; i < rules->operators.len; i++) {
+		struct stat st;
+
+		if (stat(rules->operators.items[i], &st) == 0 && st.st_dev == h->dev &&
+		    st.st_ino == h->ino)
+			return 0;
+	}
+	return cay_fail(err, CAY_E_POLICY, 0, "%s is no runtime's directory in the settings", h->path);
+}
+
+static int judge(const struct mount_rules *rules, const struct plan_mount *m, struct hostdir *h,
+		 struct cay_error *err)
+{
+	if (m->kind == MOUNT_OPERATOR)
+		return check_operator(rules, h, err);
+	if (mount_check(rules, h->path, (enum access)m->access, err) < 0)
+		return -1;
+	return check_mounts(rules, h->path, err);
+}
+
+int hostdir_open(const struct mount_rules *rules, const char *source, const struct plan_mount *m,
+		 struct hostdir *ret, struct cay_error *err)
+{
+	struct hostdir h = HOSTDIR_NONE;
+	struct stat st;
+	int r;
+
+	/* /proc/PID/root and the like are doors to elsewhere: no magic links. */
+	h.fd = sys_openat2(AT_FDCWD, source, O_PATH | O_CLOEXEC, RESOLVE_NO_MAGICLINKS);
+	if (h.fd < 0 && errno == ELOOP)
+		return cay_fail(err, CAY_E_POLICY, 0, "mount of %s goes through a magic link", source);
+	if (h.fd < 0)
+		return cay_fail(err, CAY_E_NOT_FOUND, errno, "mount of %s", source);
+	r = fd_real_path(h.fd, h.path, sizeof(h.path));
+	if (r < 0 || fstat(h.fd, &st) < 0 || h.path[0] != '/') {
+		hostdir_done(&h);
+		return cay_fail(err, CAY_E_INTERNAL, r < 0 ? -r : errno, "look at %s", source);
+	}
+	h.dev = st.st_dev;
+	h.ino = st.st_ino;
+	h.directory = S_ISDIR(st.st_mode);
+	if (judge(rules, m, &h, err) < 0) {
+		hostdir_done(&h);
+		return -1;
+	}
+	if (!h.directory) {
+		(void)cay_fail(err, CAY_E_INVALID, 0, "%s is no directory", h.path);
+		hostdir_done(&h);
+		return cay_hint(err, "files go in by --put");
+	}
+	*ret = h;
+	return 0;
+}
+
+/* A user namespace that maps one id on disk to one on the island, held by nobody but its fd. */
+static int make_userns(uid_t disk_uid, uid_t uid, gid_t disk_gid, gid_t gid)
+{
+	struct clone_args args = {.flags = CLONE_NEWUSER, .exit_signal = SIGCHLD};
+	char path[64], map[64];
+	int gate[2], fd = -1, r;
+	pid_t pid;
+
+	if (pipe2(gate, O_CLOEXEC) < 0)
+		return -errno;
+	pid = (pid_t)sys_clone3(&args);
+	if (pid == 0) {
+		char c;
+
+		(void)close(gate[1]);
+		_exit((int)read(gate[0], &c, 1)); /* until the parent has its fd */
+	}
+	r = pid < 0 ? -errno : 0;
+	if (r == 0) {
+		(void)snprintf(path, sizeof(path), "/proc/%d/uid_map", (int)pid);
+		(void)snprintf(map, sizeof(map), "%u %u 1", disk_uid, uid);
+		r = fd_write_file_at(AT_FDCWD, path, map);
+	}
+	if (r == 0) {
+		(void)snprintf(path, sizeof(path), "/proc/%d/gid_map", (int)pid);
+		(void)snprintf(map, sizeof(map), "%u %u 1", disk_gid, gid);
+		r = fd_write_file_at(AT_FDCWD, path, map);
+	}
+	if (r == 0) {
+		(void)snprintf(path, sizeof(path), "/proc/%d/ns/user", (int)pid);
+		fd = open(path, O_RDONLY | O_CLOEXEC);
+		r = fd < 0 ? -errno : 0;
+	}
+	(void)close(gate[0]);
+	(void)close(gate[1]);
+	if (pid > 0)
+		(void)waitpid(pid, NULL, 0);
+	return r < 0 ? r : fd;
+}
+
+static uint64_t attrs_of(enum access access)
+{
+	uint64_t attrs = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV;
+
+	return access == ACCESS_WRITE ? attrs : attrs | MOUNT_ATTR_RDONLY;
+}
+
+int hostdir_idmap(struct hostdir *h, enum access access, bool shift, uid_t island_uid,
+		  gid_t island_gid, struct cay_error *err)
+{
+	_cleanup_(fd_closep) int userns = -1;
+	struct mount_attr attr = {.attr_set = attrs_of(access)};
+	struct stat st;
+
+	h->tree = mount_clone(h->fd, "");
+	if (h->tree < 0)
+		return cay_fail(err, CAY_E_ENGINE, -h->tree, "copy the mount of %s", h->path);
+	if (shift) {
+		if (fstat(h->fd, &st) < 0)
+			return cay_fail(err, CAY_E_ENGINE, errno, "look at %s", h->path);
+		userns = make_userns(st.st_uid, island_uid, st.st_gid, island_gid);
+		if (userns < 0)
+			return cay_fail(err, CAY_E_ENGINE, -userns, "map the owner of %s", h->path);
+		attr.attr_set |= MOUNT_ATTR_IDMAP;
+		attr.userns_fd = (unsigned)userns;
+	}
+	if (mount_setattr(h->tree, "", AT_EMPTY_PATH | AT_RECURSIVE, &attr, sizeof(attr)) == 0)
+		return 0;
+	if (errno != EINVAL && errno != EPERM && errno != EOPNOTSUPP)
+		return cay_fail(err, CAY_E_ENGINE, errno, "prepare the mount of %s", h->path);
+	(void)cay_fail(err, CAY_E_NOT_ENFORCEABLE, errno,
+		       "the file system of %s can't show its files as the island's user's", h->path);
+	return cay_hint(err, "it does not support idmapped mounts: copy the files in by --put");
+}
+
+int hostdir_tree(const struct hostdir *h, int access, int *ret_tree, struct cay_error *err)
+{
+	_cleanup_(fd_closep) int again = -1, tree = -1;
+	struct stat st;
+	int r;
+
+	if (h->tree >= 0) {
+		*ret_tree = fcntl(h->tree, F_DUPFD_CLOEXEC, 3);
+		return *ret_tree < 0 ? cay_fail(err, CAY_E_ENGINE, errno, "mount %s", h->path) : 0;
+	}
+	/*
+	 * The judged fd belongs to another mount namespace and can't be cloned from
+	 * here. This one can; what counts is that it is the same directory.
+	 */
+	again = sys_openat2(AT_FDCWD, h->path, O_PATH | O_CLOEXEC,
+			    RESOLVE_NO_MAGICLINKS | RESOLVE_NO_SYMLINKS);
+	if (again < 0 || fstat(again, &st) < 0)
+		return cay_fail(err, CAY_E_POLICY, errno, "mount of %s", h->path);
+	if (st.st_dev != h->dev || st.st_ino != h->ino)
+		return cay_fail(err, CAY_E_POLICY, 0, "%s was replaced while it was mounted", h->path);
+	tree = mount_clone(again, "");
+	r = tree < 0 ? tree : mount_set_attrs(tree, attrs_of((enum access)access), true);
+	if (r < 0)
+		return cay_fail(err, CAY_E_ENGINE, -r, "mount %s", h->path);
+	*ret_tree = take_fd(&tree);
+	return 0;
+}

@@ -1,0 +1,235 @@
+#include "engine/native/island.h"
+
+#include "base/attr.h"
+#include "base/fd.h"
+#include "engine/native/confine.h"
+#include "engine/native/layout.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/*
+ * The set-up of an island, in order. The order matters where a comment says so;
+ * what each step must have achieved is checked by the launcher from the facts
+ * that the last process reads back, so a step that did nothing is noticed.
+ */
+const struct step island_steps[] = {
+	/* Limits first: everything after is charged to the island. */
+	{"cgroup", STEP_INIT, confine_cgroup},
+	{"cgroup namespace", STEP_INIT, confine_cgroup_namespace},
+	{"ids", STEP_INIT, confine_ids},
+	{"hostname", STEP_INIT, confine_hostname},
+	{"loopback", STEP_INIT, confine_loopback},
+
+	{"root", STEP_ROOT, layout_root},
+	/* /proc while the host's is still in sight: the kernel grants no more than was visible. */
+	{"proc", STEP_INIT, layout_proc},
+	{"proc masks", STEP_INIT, layout_proc_masks},
+	{"scratch", STEP_INIT, layout_scratch},
+	{"terminals", STEP_INIT, layout_devpts},
+	{"mounts", STEP_INIT, layout_mounts},
+	{"read-only root", STEP_ROOT, layout_seal},
+	{"pivot", STEP_ROOT, layout_enter},
+
+	{"keyring", STEP_INIT, confine_keyring},
+	{"rlimits", STEP_INIT, confine_rlimits},
+	{"cpus", STEP_INIT, confine_cpus},
+	/* While we still have CAP_SETPCAP: after the uid changes it would fail quietly. */
+	{"bounding set", STEP_INIT, confine_bounding},
+	{"securebits", STEP_INIT, confine_securebits},
+	{"no new privileges", STEP_INIT, confine_no_new_privs},
+
+	{"session", STEP_PROGRAM, confine_session},
+	{"user", STEP_PROGRAM, confine_user},
+	{"capabilities", STEP_PROGRAM, confine_capabilities},
+	{"stdio", STEP_PROGRAM, confine_stdio},
+	{"workdir", STEP_PROGRAM, confine_workdir},
+	{"landlock", STEP_PROGRAM, confine_landlock},
+	/* Last: it denies most of what the steps above need. */
+	{"seccomp", STEP_PROGRAM, confine_seccomp},
+};
+const unsigned n_island_steps = ARRAY_LEN(island_steps);
+
+_Static_assert(ARRAY_LEN(island_steps) <= 64, "struct island's skip has 64 bits");
+
+static int run_steps(struct island *i, enum step_where where, struct cay_error *err)
+{
+	for (unsigned n = 0; n < n_island_steps; n++) {
+		const struct step *s = &island_steps[n];
+		bool here = s->where == where || (where == STEP_INIT && s->where == STEP_ROOT &&
+						  !i->in_template);
+
+		if (!here || i->skip & 1ull << n)
+			continue;
+		if (s->run(i, err) < 0)
+			return cay_wrap(err, "set up the island (%s)", s->name);
+	}
+	return 0;
+}
+
+static void report_failure(const struct island *i, const struct cay_error *err)
+{
+	struct message m = {.kind = MESSAGE_FAILED, .error = *err};
+
+	(void)msg_send(i->control, &m, sizeof(m), NULL, 0);
+}
+
+/* Waits for the launcher's word; anything else, also its death, ends the island. */
+static void await(const struct island *i, enum message_kind kind)
+{
+	struct message m;
+	size_t n_fds;
+	ssize_t n = msg_recv(i->control, &m, sizeof(m), NULL, 0, &n_fds);
+
+	if (n != (ssize_t)sizeof(m) || m.kind != (uint32_t)kind)
+		_exit(125);
+}
+
+/* execvpe(), but without malloc and with the island's own PATH. */
+static void exec_search(const char *path, char *const *argv, char *const *env)
+{
+	char file[4096];
+	int denied = 0;
+
+	if (strchr(argv[0], '/')) {
+		(void)execve(argv[0], argv, env);
+		return;
+	}
+	while (path && *path) {
+		size_t n = strcspn(path, ":");
+
+		(void)snprintf(file, sizeof(file), "%.*s/%s", (int)n, path, argv[0]);
+		(void)execve(file, argv, env);
+		if (errno == EACCES)
+			denied = 1;
+		else if (errno != ENOENT && errno != ENOTDIR)
+			return;
+		path += n + (path[n] == ':');
+	}
+	errno = denied ? EACCES : ENOENT;
+}
+
+struct program {
+	struct island *island;
+	char **argv, **env;
+};
+
+static const char *search_path(char *const *env)
+{
+	for (; *env; env++)
+		if (strncmp(*env, "PATH=", 5) == 0)
+			return *env + 5;
+	return "/usr/bin:/bin";
+}
+
+/* PID 2 until it execs. It shares memory with init, which sleeps meanwhile. */
+static int program_main(void *arg)
+{
+	struct program *p = arg;
+	struct island *i = p->island;
+	struct message m = {.kind = MESSAGE_READY};
+	struct cay_error err;
+	int saved;
+
+	if (run_steps(i, STEP_PROGRAM, &err) < 0 || confine_read_facts(i, &m.facts, &err) < 0) {
+		report_failure(i, &err);
+		_exit(125);
+	}
+	if (msg_send(i->control, &m, sizeof(m), &i->scratch_fd, i->scratch_fd >= 0 ? 1 : 0) < 0)
+		_exit(125);
+	await(i, MESSAGE_GO);
+	exec_search(search_path(p->env), p->argv, p->env);
+	saved = errno;
+	if (saved == ENOENT || saved == ENOTDIR)
+		(void)cay_fail(&err, CAY_E_NOT_FOUND, 0, "%s: command not found on the island",
+			       p->argv[0]);
+	else
+		(void)cay_fail(&err, CAY_E_INVALID, saved, "%s can't be executed", p->argv[0]);
+	err.exit_code = err.code == CAY_E_NOT_FOUND ? 127 : 126;
+	report_failure(i, &err);
+	_exit(err.exit_code);
+}
+
+static void fill_list(const struct plan *p, struct plan_list l, char **out)
+{
+	const char *s = plan_first(p, l);
+
+	for (uint32_t n = 0; n < l.len; n++, s = plan_next(s))
+		out[n] = (char *)(uintptr_t)s;
+	out[l.len] = NULL;
+}
+
+#define PROGRAM_STACK (64 * 1024)
+
+/*
+ * vfork by hand: the program's process borrows init's memory until it execs,
+ * which saves copying page tables and a fault for every page touched after.
+ */
+static pid_t start_program(struct island *i, struct program *p)
+{
+	static char stack[PROGRAM_STACK] __attribute__((aligned(16)));
+
+	p->island = i;
+	return clone(program_main, stack + sizeof(stack), CLONE_VM | CLONE_VFORK | SIGCHLD, p);
+}
+
+/* Reaps whatever comes until the program is gone; returns its wait status. */
+static int reap_until(pid_t program)
+{
+	for (;;) {
+		int status;
+		pid_t pid = waitpid(-1, &status, 0);
+
+		if (pid == program)
+			return status;
+		if (pid < 0 && errno != EINTR)
+			return -1;
+	}
+}
+
+void island_main(struct island *i)
+{
+	const struct plan *p = i->plan;
+	/* The plan's own numbers, not the stack: a large environment is allowed. */
+	struct program program = {
+		.argv = calloc(p->argv.len + 1, sizeof(char *)),
+		.env = calloc(p->env.len + 1, sizeof(char *)),
+	};
+	struct message end = {.kind = MESSAGE_EXITED};
+	struct cay_error err;
+	pid_t pid;
+
+	i->root_fd = -1;
+	i->scratch_fd = -1;
+	if (!program.argv || !program.env)
+		_exit(125);
+	fill_list(p, p->argv, program.argv);
+	fill_list(p, p->env, program.env);
+	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+	await(i, MESSAGE_MAPPED);
+	if (run_steps(i, STEP_INIT, &err) < 0) {
+		report_failure(i, &err);
+		_exit(125);
+	}
+	pid = start_program(i, &program);
+	if (pid < 0) {
+		(void)cay_fail(&err, CAY_E_ENGINE, errno, "start the program's process");
+		report_failure(i, &err);
+		_exit(125);
+	}
+	/* From here on PID 1 only reaps. It keeps nothing that is worth taking. */
+	if (confine_init(i, &err) < 0) {
+		report_failure(i, &err);
+		_exit(125);
+	}
+	end.status = reap_until(pid);
+	(void)msg_send(i->control, &end, sizeof(end), NULL, 0);
+	_exit(0);
+}

@@ -1,0 +1,100 @@
+/*
+ * island.h: an island from the inside: what the child does between its clone
+ * and the program's exec, as a table of steps, and PID 1 after that.
+ *
+ * Theory of operation
+ *
+ *   launcher ──clone3──> init (PID 1) ──vfork──> program (PID 2) ──exec──> user code
+ *       │                  │                        │
+ *       └── control ───────┴────────────────────────┘   one SOCK_SEQPACKET pair
+ *
+ *   launcher -> island   MESSAGE_MAPPED   the uid maps are written, go on
+ *   island -> launcher   MESSAGE_READY    all steps done; facts read back; the scratch fd rides along
+ *   launcher -> island   MESSAGE_GO       the facts were found good, files are in: exec
+ *   island -> launcher   MESSAGE_FAILED   a step or the exec failed (struct cay_error)
+ *   island -> launcher   MESSAGE_EXITED   the program ended (wait status)
+ *
+ * The control socket is closed by exec, so user code never holds it. If the
+ * launcher dies, PR_SET_PDEATHSIG kills PID 1 and with it everything inside;
+ * before that is set, the missing message does.
+ */
+#pragma once
+
+#include "core/error.h"
+#include "core/result.h"
+#include "engine/native/cgroup.h"
+#include "engine/native/hostdir.h"
+#include "policy/plan.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum message_kind {
+	MESSAGE_MAPPED = 1,
+	MESSAGE_READY,
+	MESSAGE_GO,
+	MESSAGE_FAILED,
+	MESSAGE_EXITED,
+};
+
+/* What the program's process found about itself right before exec. */
+struct facts {
+	uint32_t uid, gid;
+	uint64_t caps_effective, caps_permitted, caps_inheritable, caps_bounding, caps_ambient;
+	int32_t no_new_privs;
+	int32_t seccomp_mode;
+	int32_t landlock;
+	int32_t root_read_only;
+	uint64_t scratch_bytes;
+	uint64_t open_files, core_bytes, processes;
+	uint64_t namespaces[NAMESPACES]; /* inode numbers, in the order of namespace_names */
+};
+
+struct message {
+	uint32_t kind;
+	int32_t status; /* MESSAGE_EXITED: from wait() */
+	union {
+		struct facts facts;
+		struct cay_error error;
+	};
+};
+
+/* Inode numbers of this process's namespaces. 0 or -errno. */
+int namespaces_read(uint64_t ret[NAMESPACES]);
+
+/* Everything the child needs, prepared by the launcher before the clone. */
+struct island {
+	const struct plan *plan;
+	int control;  /* the island's end */
+	int stdio[3]; /* become 0, 1, 2 */
+	const struct cgroup *cgroup;
+	const struct hostdir *hostdirs; /* one for each of the plan's mounts */
+	bool many_ids;                  /* a range is mapped; else only the island's user */
+	bool in_template;               /* the image's root is there already */
+	bool network_ready;             /* the network namespace came from a pool */
+	uint64_t skip;                  /* tests only: bits of steps left out */
+
+	/* Made by the steps. */
+	int root_fd;
+	int scratch_fd;
+	int landlock;
+};
+
+/* The rows of the table: see island.c. Where a step runs. */
+enum step_where {
+	STEP_ROOT,    /* init, only where there is no template */
+	STEP_INIT,    /* init */
+	STEP_PROGRAM, /* the program's process */
+};
+
+struct step {
+	const char *name;
+	enum step_where where;
+	int (*run)(struct island *i, struct cay_error *err);
+};
+
+extern const struct step island_steps[];
+extern const unsigned n_island_steps;
+
+/* The child's whole life: never returns. */
+_noreturn_ void island_main(struct island *i);

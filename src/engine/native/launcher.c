@@ -1,0 +1,478 @@
+#include "engine/native/launcher.h"
+
+#include "base/attr.h"
+#include "base/fd.h"
+#include "engine/native/confine.h"
+#include "engine/native/island.h"
+#include "engine/native/rootfs.h"
+#include "engine/native/sys.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/pidfd.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* Set-up takes a millisecond; a file system that does not answer must not hold us for ever. */
+#define SETUP_TIMEOUT_MS 30000
+
+/* Root over all ids, not the root of a container's user namespace. */
+static bool owns_all_ids(void)
+{
+	char map[64];
+	unsigned inside, outside, count;
+
+	return geteuid() == 0 &&
+	       fd_read_text_at(AT_FDCWD, "/proc/self/uid_map", map, sizeof(map)) > 0 &&
+	       sscanf(map, "%u %u %u", &inside, &outside, &count) == 3 && inside == 0 &&
+	       outside == 0 && count == UINT32_MAX;
+}
+
+int launcher_init(struct launcher *l, const struct mount_rules *rules, struct cay_error *err)
+{
+	int r;
+
+	*l = (struct launcher){.rules = rules, .template = -1, .own_mount = -1, .own_net = -1};
+	l->many_ids = owns_all_ids();
+	r = namespaces_read(l->own_namespaces);
+	if (r < 0)
+		return cay_fail(err, CAY_E_ENGINE, -r, "read /proc/self/ns");
+	cgroups_init(&l->cgroups);
+	return 0;
+}
+
+void launcher_done(struct launcher *l)
+{
+	cgroups_done(&l->cgroups);
+	fd_closep(&l->template);
+	fd_closep(&l->own_mount);
+	fd_closep(&l->own_net);
+	while (l->n_networks > 0)
+		fd_closep(&l->networks[--l->n_networks]);
+}
+
+/* In the template's child: the image's root, and the host's /proc, which grants a fresh one. */
+static int lay_out_template(struct cay_error *err)
+{
+	_cleanup_(fd_closep) int root = -1, proc = -1;
+
+	if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
+		return cay_fail(err, CAY_E_ENGINE, errno, "make mounts private");
+	if (rootfs_build("/tmp", &root, err) < 0)
+		return -1;
+	proc = open_tree(AT_FDCWD, "/proc", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE);
+	if (proc < 0 ||
+	    move_mount(proc, "", root, "proc", MOVE_MOUNT_F_EMPTY_PATH) < 0)
+		return cay_fail(err, CAY_E_ENGINE, errno, "keep /proc in the template");
+	if (rootfs_seal(root, err) < 0)
+		return -1;
+	return rootfs_enter(root, err);
+}
+
+static int open_namespace(pid_t pid, const char *name)
+{
+	char path[64];
+	int fd;
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/ns/%s", (int)pid, name);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	return fd < 0 ? -errno : fd;
+}
+
+int launcher_make_template(struct launcher *l, struct cay_error *err)
+{
+	struct clone_args args = {.flags = CLONE_NEWNS | CLONE_NEWNET, .exit_signal = SIGCHLD};
+	struct message m = {0};
+	int pair[2];
+	size_t n_fds;
+	pid_t pid;
+
+	if (!l->many_ids)
+		return cay_fail(err, CAY_E_ENGINE, EPERM, "make a template without root");
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+		return cay_fail(err, CAY_E_ENGINE, errno, "make a template");
+	pid = (pid_t)sys_clone3(&args);
+	if (pid == 0) {
+		(void)close(pair[0]);
+		m.kind = lay_out_template(&m.error) < 0 ? MESSAGE_FAILED : MESSAGE_READY;
+		(void)msg_send(pair[1], &m, sizeof(m), NULL, 0);
+		(void)msg_recv(pair[1], &m, sizeof(m), NULL, 0, &n_fds); /* until we are held by fd */
+		_exit(0);
+	}
+	(void)close(pair[1]);
+	if (pid < 0) {
+		(void)close(pair[0]);
+		return cay_fail(err, CAY_E_ENGINE, errno, "make a template");
+	}
+	if (msg_recv(pair[0], &m, sizeof(m), NULL, 0, &n_fds) != (ssize_t)sizeof(m)) {
+		m.kind = MESSAGE_FAILED;
+		(void)cay_fail(&m.error, CAY_E_ENGINE, 0, "the template's process died");
+	}
+	if (m.kind == MESSAGE_READY) {
+		l->template = open_namespace(pid, "mnt");
+		l->own_mount = open_namespace(getpid(), "mnt");
+	}
+	(void)close(pair[0]);
+	(void)waitpid(pid, NULL, 0);
+	if (m.kind != MESSAGE_READY) {
+		*err = m.error;
+		return -1;
+	}
+	if (l->template < 0 || l->own_mount < 0)
+		return cay_fail(err, CAY_E_ENGINE, errno, "hold the template");
+	return 0;
+}
+
+static int make_network(struct launcher *l)
+{
+	struct island up = {.network_ready = false};
+	struct cay_error err;
+	int fd = -1;
+
+	if (unshare(CLONE_NEWNET) < 0)
+		return -errno;
+	if (confine_loopback(&up, &err) == 0)
+		fd = open_namespace(getpid(), "net");
+	if (setns(l->own_net, CLONE_NEWNET) < 0)
+		abort(); /* this process is in the wrong network for good: nothing is safe to do */
+	return fd;
+}
+
+int launcher_fill_networks(struct launcher *l, size_t n, struct cay_error *err)
+{
+	if (l->own_net < 0)
+		l->own_net = open_namespace(getpid(), "net");
+	while (l->n_networks < size_min(n, NETWORK_POOL_MAX)) {
+		int fd = l->own_net < 0 ? l->own_net : make_network(l);
+
+		if (fd < 0)
+			return cay_fail(err, CAY_E_ENGINE, -fd, "make a network namespace");
+		l->networks[l->n_networks++] = fd;
+	}
+	return 0;
+}
+
+/* A template has no mount points but its own: other targets need a root of their own. */
+static bool fits_template(const struct launcher *l, const struct plan *p)
+{
+	if (l->template < 0)
+		return false;
+	for (uint32_t n = 0; n < p->n_mounts; n++)
+		if (strcmp(plan_str(p, p->mounts[n].target), ISLAND_WORKSPACE) != 0)
+			return false;
+	return true;
+}
+
+static int write_map(pid_t pid, const char *file, const char *text)
+{
+	char path[64];
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, file);
+	return fd_write_file_at(AT_FDCWD, path, text);
+}
+
+static int write_maps(const struct launched *i, bool many_ids)
+{
+	char uids[64], gids[64];
+	int r = 0;
+
+	if (many_ids) {
+		(void)snprintf(uids, sizeof(uids), "0 %u %u", i->ids.base, IDS_RANGE);
+		(void)snprintf(gids, sizeof(gids), "0 %u %u", i->ids.base, IDS_RANGE);
+	} else {
+		(void)snprintf(uids, sizeof(uids), "%u %u 1", ISLAND_UID, geteuid());
+		(void)snprintf(gids, sizeof(gids), "%u %u 1", ISLAND_GID, getegid());
+		r = write_map(i->pid, "setgroups", "deny");
+	}
+	if (r == 0)
+		r = write_map(i->pid, "uid_map", uids);
+	if (r == 0)
+		r = write_map(i->pid, "gid_map", gids);
+	return r;
+}
+
+/*
+ * The clone, from inside the template and a pooled network where there are
+ * such. Entering and leaving is cheap; not coming back is fatal.
+ */
+static pid_t clone_island(struct launcher *l, struct launched *i, bool use_template, int network)
+{
+	struct clone_args args = {
+		.flags = CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS |
+			 CLONE_NEWTIME | CLONE_PIDFD | CLONE_CLEAR_SIGHAND,
+		.pidfd = (uint64_t)(uintptr_t)&i->pidfd,
+		.exit_signal = SIGCHLD,
+	};
+	pid_t pid;
+	int saved;
+
+	if (network < 0)
+		args.flags |= CLONE_NEWNET;
+	if (i->cgroup.unified >= 0) {
+		args.flags |= CLONE_INTO_CGROUP;
+		args.cgroup = (unsigned)i->cgroup.unified;
+	}
+	if (network >= 0 && setns(network, CLONE_NEWNET) < 0)
+		return -1;
+	if (use_template && setns(l->template, CLONE_NEWNS) < 0)
+		abort();
+	pid = (pid_t)sys_clone3(&args);
+	if (pid == 0)
+		return 0;
+	saved = errno;
+	if ((use_template && setns(l->own_mount, CLONE_NEWNS) < 0) ||
+	    (network >= 0 && setns(l->own_net, CLONE_NEWNET) < 0))
+		abort();
+	errno = saved;
+	return pid;
+}
+
+static int clone_failed(struct cay_error *err)
+{
+	int saved = errno;
+
+	(void)cay_fail(err, CAY_E_NOT_ENFORCEABLE, saved, "make the island's namespaces");
+	if (saved == EPERM || saved == EACCES)
+		return cay_hint(err, "this machine does not let you make user namespaces: "
+				     "`cay doctor` says what to change");
+	if (saved == ENOSPC)
+		return cay_hint(err, "the number of user namespaces is used up or set to 0: "
+				     "sysctl user.max_user_namespaces");
+	return -1;
+}
+
+static int prepare(struct launcher *l, const struct plan *p, struct launched *i,
+		   struct cay_error *err)
+{
+	for (uint32_t n = 0; n < p->n_mounts; n++)
+		if (hostdir_open(l->rules, plan_str(p, p->mounts[n].source), &p->mounts[n],
+				 &i->hostdirs[n], err) < 0)
+			return -1;
+	if (cgroup_make(&l->cgroups, p->id, &p->limits, p->allow_degraded, &i->cgroup, err) < 0)
+		return -1;
+	if (!l->many_ids)
+		return 0;
+	if (ids_take(&i->ids, err) < 0)
+		return -1;
+	/* A runtime's directory keeps its owner, as /usr does: nobody writes there. */
+	for (uint32_t n = 0; n < p->n_mounts; n++)
+		if (hostdir_idmap(&i->hostdirs[n], (enum access)p->mounts[n].access,
+				  p->mounts[n].kind == MOUNT_REQUESTED, i->ids.base + ISLAND_UID,
+				  i->ids.base + ISLAND_GID, err) < 0)
+			return -1;
+	return 0;
+}
+
+static int spawn(struct launcher *l, const struct plan *p, const int stdio[3], struct launched *i,
+		 struct cay_error *err)
+{
+	bool use_template = fits_template(l, p);
+	_cleanup_(fd_closep) int network = l->n_networks > 0 ? l->networks[--l->n_networks] : -1;
+	_cleanup_(fd_closep) int theirs = -1;
+	struct message m = {.kind = MESSAGE_MAPPED};
+	int pair[2], r;
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+		return cay_fail(err, CAY_E_ENGINE, errno, "make the control socket");
+	i->control = fd_above_stdio(pair[0]);
+	theirs = fd_above_stdio(pair[1]);
+	i->pid = clone_island(l, i, use_template, network);
+	if (i->pid == 0) {
+		struct island inside = {
+			.plan = p,
+			.control = theirs,
+			.stdio = {stdio[0], stdio[1], stdio[2]},
+			.cgroup = &i->cgroup,
+			.hostdirs = i->hostdirs,
+			.many_ids = l->many_ids,
+			.in_template = use_template,
+			.network_ready = network >= 0,
+			.skip = l->skip_steps,
+		};
+
+		/* Only the island holds the other end, so its death is an end of stream to us. */
+		(void)close(i->control);
+		island_main(&inside);
+	}
+	if (i->pid < 0)
+		return clone_failed(err);
+	r = write_maps(i, l->many_ids);
+	if (r < 0)
+		return cay_fail(err, CAY_E_NOT_ENFORCEABLE, -r, "map the island's users");
+	r = msg_send(i->control, &m, sizeof(m), NULL, 0);
+	return r < 0 ? cay_fail(err, CAY_E_ENGINE, -r, "talk to the island") : 0;
+}
+
+static int await_ready(struct launched *i, struct facts *ret, struct cay_error *err)
+{
+	struct pollfd wait = {.fd = i->control, .events = POLLIN};
+	struct message m;
+	size_t n_fds = 0;
+	ssize_t n;
+	int r;
+
+	do
+		r = poll(&wait, 1, SETUP_TIMEOUT_MS);
+	while (r < 0 && errno == EINTR);
+	if (r == 0)
+		return cay_fail(err, CAY_E_ENGINE, ETIMEDOUT, "set up the island");
+	n = msg_recv(i->control, &m, sizeof(m), &i->scratch, 1, &n_fds);
+	if (n_fds == 0)
+		i->scratch = -1;
+	if (n == (ssize_t)sizeof(m) && m.kind == MESSAGE_FAILED) {
+		*err = m.error;
+		return -1;
+	}
+	if (n != (ssize_t)sizeof(m) || m.kind != MESSAGE_READY) {
+		if (cgroup_oom_kills(&i->cgroup) > 0)
+			return cay_fail(err, CAY_E_INVALID, 0,
+					"the memory limit is too small to set up an island");
+		return cay_fail(err, CAY_E_ENGINE, 0, "the island died while it was set up");
+	}
+	*ret = m.facts;
+	return 0;
+}
+
+static int not_in_force(struct cay_error *err, const char *what)
+{
+	return cay_fail(err, CAY_E_NOT_ENFORCEABLE, 0, "%s not in force on the island", what);
+}
+
+/* The controls without which there is no island, degraded or not. */
+static int check_facts(const struct launcher *l, const struct plan *p, const struct facts *f,
+		       struct cay_error *err)
+{
+	for (int n = 0; n < NAMESPACES; n++)
+		if (f->namespaces[n] == 0 || f->namespaces[n] == l->own_namespaces[n])
+			return cay_fail(err, CAY_E_NOT_ENFORCEABLE, 0,
+					"the island has no %s namespace of its own",
+					namespace_names[n]);
+	if (f->uid != ISLAND_UID || f->gid != ISLAND_GID)
+		return not_in_force(err, "the user is");
+	if (f->caps_effective | f->caps_permitted | f->caps_inheritable | f->caps_bounding |
+	    f->caps_ambient)
+		return not_in_force(err, "the empty capability sets are");
+	if (f->no_new_privs != 1)
+		return not_in_force(err, "no_new_privs is");
+	if (f->seccomp_mode != 2)
+		return not_in_force(err, "the system call filter is");
+	if (!f->root_read_only)
+		return not_in_force(err, "the read-only root is");
+	if (f->scratch_bytes == 0 || f->scratch_bytes > p->limits.disk_bytes + 65536)
+		return not_in_force(err, "the disk limit is");
+	if (f->open_files > p->limits.open_files || f->core_bytes != 0)
+		return not_in_force(err, "the resource limits are");
+	return 0;
+}
+
+static int note_degraded(struct isolation *iso, bool allowed, const char *limit, const char *how,
+			 struct cay_error *err)
+{
+	if (strcmp(how, "none") != 0)
+		return 0;
+	if (!allowed)
+		return cay_fail(err, CAY_E_NOT_ENFORCEABLE, 0,
+				"the limit %s is not in force on the island", limit);
+	return strv_add(&iso->degraded, limit) < 0
+		       ? cay_fail(err, CAY_E_INTERNAL, ENOMEM, "note what is missing")
+		       : 0;
+}
+
+static int verify(const struct launcher *l, const struct plan *p, struct launched *i,
+		  const struct facts *f, struct cay_error *err)
+{
+	struct isolation *iso = &i->isolation;
+
+	*iso = (struct isolation){
+		.user = "userns",
+		.disk = "tmpfs",
+		.seccomp = "allowlist",
+		.landlock = f->landlock,
+		.network = "none",
+		.capabilities = "none",
+		.no_new_privs = true,
+		.read_only_root = true,
+		.namespaces = (1u << NAMESPACES) - 1,
+	};
+	if (check_facts(l, p, f, err) < 0 ||
+	    cgroup_verify(&i->cgroup, i->pid, &p->limits, iso, err) < 0)
+		return -1;
+	/* Counted per user and user namespace: as good as a cgroup, where the kernel does that. */
+	if (strcmp(iso->pids, "none") == 0 && f->processes <= p->limits.pids + 1)
+		iso->pids = "rlimit";
+	if (note_degraded(iso, p->allow_degraded, "memory", iso->memory, err) < 0 ||
+	    note_degraded(iso, p->allow_degraded, "cpus", iso->cpu, err) < 0 ||
+	    note_degraded(iso, p->allow_degraded, "pids", iso->pids, err) < 0)
+		return -1;
+	return 0;
+}
+
+int launcher_start(struct launcher *l, const struct plan *p, const int stdio[3],
+		   struct launched *ret, struct cay_error *err)
+{
+	struct launched *i = ret;
+	struct usage unused;
+	struct facts facts = {0};
+
+	*i = (struct launched){.pid = -1,
+			       .pidfd = -1,
+			       .control = -1,
+			       .scratch = -1,
+			       .cgroup = CGROUP_NONE,
+			       .ids = {.lock = -1}};
+	for (size_t n = 0; n < PLAN_MOUNTS_MAX; n++)
+		i->hostdirs[n] = HOSTDIR_NONE;
+	if (plan_check(p, p->size, err) == 0 && prepare(l, p, i, err) == 0 &&
+	    spawn(l, p, stdio, i, err) == 0 && await_ready(i, &facts, err) == 0 &&
+	    verify(l, p, i, &facts, err) == 0)
+		return 0;
+	launched_kill(i);
+	launched_reap(i, &unused);
+	return -1;
+}
+
+int launched_go(struct launched *i, struct cay_error *err)
+{
+	struct message m = {.kind = MESSAGE_GO};
+	int r = msg_send(i->control, &m, sizeof(m), NULL, 0);
+
+	return r < 0 ? cay_fail(err, CAY_E_ENGINE, -r, "start the program") : 0;
+}
+
+void launched_kill(const struct launched *i)
+{
+	/* PID 1's death is everybody's. The cgroup is a second way to the same end. */
+	if (i->pidfd >= 0)
+		(void)pidfd_send_signal(i->pidfd, SIGKILL, NULL, 0);
+	cgroup_kill(&i->cgroup);
+}
+
+void launched_reap(struct launched *i, struct usage *ret)
+{
+	struct rusage used = {0};
+
+	if (i->pid > 0)
+		while (wait4(i->pid, NULL, 0, &used) < 0 && errno == EINTR)
+			;
+	ret->cpu_ms = (double)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) * 1e3 +
+		      (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec) / 1e3;
+	ret->memory_peak_bytes = (uint64_t)used.ru_maxrss * 1024;
+	ret->processes_peak = 0;
+	cgroup_usage(&i->cgroup, ret);
+	fd_closep(&i->pidfd);
+	fd_closep(&i->control);
+	fd_closep(&i->scratch);
+	for (size_t n = 0; n < PLAN_MOUNTS_MAX; n++)
+		hostdir_done(&i->hostdirs[n]);
+	cgroup_remove(&i->cgroup);
+	ids_release(&i->ids);
+	i->pid = -1;
+}

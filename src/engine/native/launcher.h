@@ -1,0 +1,75 @@
+/*
+ * launcher.h: makes islands from plans. Small, single-threaded, without network
+ * or text parsing; `cay run` uses it inside its own process, a daemon as a
+ * process of its own. (PR_SET_PDEATHSIG follows the thread that cloned: it must
+ * live as long as its islands.)
+ *
+ * A one-shot launcher makes everything afresh. A resident one can prepare:
+ *  - a template: a mount namespace in which the image's root is laid out, sealed
+ *    and pivoted into. The launcher enters it for the moment of the clone, so an
+ *    island inherits it and mounts only what is its own. (A namespace fd does
+ *    what a waiting spawner process would, without a message there and back.)
+ *  - network namespaces, each used once.
+ */
+#pragma once
+
+#include "core/error.h"
+#include "core/result.h"
+#include "engine/native/cgroup.h"
+#include "engine/native/hostdir.h"
+#include "engine/native/ids.h"
+#include "policy/mounts.h"
+#include "policy/plan.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define NETWORK_POOL_MAX 64
+
+struct launcher {
+	struct cgroups cgroups;
+	const struct mount_rules *rules; /* borrowed */
+	bool many_ids;                   /* root: a range of ids for each island */
+	uint64_t own_namespaces[NAMESPACES];
+	int template;          /* mount namespace, or -1 */
+	int own_mount, own_net; /* to come back to; -1 where not needed */
+	int networks[NETWORK_POOL_MAX];
+	size_t n_networks;
+	uint64_t skip_steps; /* tests only: see island_steps */
+};
+
+int launcher_init(struct launcher *l, const struct mount_rules *rules, struct cay_error *err);
+void launcher_done(struct launcher *l);
+
+/* Resident launchers, as root: prepare a template; fill the pool up to n. */
+int launcher_make_template(struct launcher *l, struct cay_error *err);
+int launcher_fill_networks(struct launcher *l, size_t n, struct cay_error *err);
+
+/* An island from outside. */
+struct launched {
+	pid_t pid;
+	int pidfd;
+	int control;
+	int scratch;          /* the root of its writable file system */
+	struct cgroup cgroup;
+	struct ids ids;
+	struct hostdir hostdirs[PLAN_MOUNTS_MAX];
+	struct isolation isolation; /* read back */
+};
+
+/*
+ * Makes the island up to the point where the program would start, checks what
+ * it reads back against the plan, and leaves it waiting for launched_go().
+ * stdio: the ends for the island; they stay the caller's. On failure nothing is
+ * left behind.
+ */
+int launcher_start(struct launcher *l, const struct plan *p, const int stdio[3],
+		   struct launched *ret, struct cay_error *err);
+
+int launched_go(struct launched *i, struct cay_error *err);
+
+/* Kills everything on it, at once. */
+void launched_kill(const struct launched *i);
+
+/* Waits for its end (after its last message), reads the usage and takes everything down. */
+void launched_reap(struct launched *i, struct usage *ret);

@@ -1,0 +1,217 @@
+#include "engine/native/layout.h"
+
+#include "base/attr.h"
+#include "base/fd.h"
+#include "engine/native/island.h"
+#include "engine/native/mount.h"
+#include "engine/native/rootfs.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static int fail(struct cay_error *err, int r, const char *what)
+{
+	return cay_fail(err, CAY_E_ENGINE, -r, "%s", what);
+}
+
+/* A directory of the old root to mount the new one on; it vanishes with the old root. */
+#define ROOT_BASE "/tmp"
+
+int layout_root(struct island *i, struct cay_error *err)
+{
+	return rootfs_build(ROOT_BASE, &i->root_fd, err);
+}
+
+/* In a template the root is simply "/". */
+static int root_of(struct island *i)
+{
+	if (i->root_fd < 0)
+		i->root_fd = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	return i->root_fd;
+}
+
+/* Places a mount just made, or passes on why it could not be. */
+static int place(struct island *i, int mount_fd, const char *target)
+{
+	_cleanup_(fd_closep) int fd = mount_fd;
+
+	return fd < 0 ? fd : mount_place(fd, root_of(i), target);
+}
+
+int layout_proc(struct island *i, struct cay_error *err)
+{
+	int r = place(i, mount_new("proc", NULL,
+				   MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC),
+		      "proc");
+
+	if (r == -EPERM) {
+		(void)fail(err, r, "mount a /proc of its own");
+		return cay_hint(err, "parts of this machine's /proc are covered, as in containers: "
+				     "the kernel then allows no fresh one");
+	}
+	return r < 0 ? fail(err, r, "mount a /proc of its own") : 0;
+}
+
+/* What of /proc tells about the machine, or reaches it. */
+static const char *const masked_files[] = {
+	"proc/kcore",      "proc/keys",        "proc/kallsyms",   "proc/timer_list",
+	"proc/sched_debug", "proc/sysrq-trigger", "proc/latency_stats", "proc/kpagecount",
+	"proc/kpageflags", "proc/kpagecgroup", "proc/vmallocinfo",
+};
+static const char *const masked_dirs[] = {"proc/acpi", "proc/scsi", "proc/asound", "proc/irq",
+					  "proc/bus", "proc/driver"};
+
+/* Covers each with a copy of cover; those the kernel does not have are skipped. */
+static int mask(struct island *i, const char *cover, const char *const *paths, size_t n)
+{
+	for (size_t k = 0; k < n; k++) {
+		_cleanup_(fd_closep) int copy = -1;
+		int r;
+
+		if (faccessat(i->root_fd, paths[k], F_OK, AT_SYMLINK_NOFOLLOW) < 0)
+			continue;
+		copy = mount_clone(i->root_fd, cover);
+		r = copy < 0 ? copy : mount_set_attrs(copy, MOUNT_ATTR_RDONLY, false);
+		if (r == 0)
+			r = mount_place(copy, i->root_fd, paths[k]);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+int layout_proc_masks(struct island *i, struct cay_error *err)
+{
+	_cleanup_(fd_closep) int sys = -1;
+	int r;
+
+	if (root_of(i) < 0)
+		return fail(err, -errno, "open the root");
+	r = mask(i, "dev/null", masked_files, ARRAY_LEN(masked_files));
+	if (r == 0)
+		r = mask(i, "run", masked_dirs, ARRAY_LEN(masked_dirs));
+	if (r < 0)
+		return fail(err, r, "mask parts of /proc");
+	sys = mount_clone(i->root_fd, "proc/sys");
+	r = sys < 0 ? sys : mount_set_attrs(sys, MOUNT_ATTR_RDONLY, true);
+	if (r == 0)
+		r = mount_place(sys, i->root_fd, "proc/sys");
+	return r < 0 ? fail(err, r, "make /proc/sys read-only") : 0;
+}
+
+/* The island's one writable file system; its directories appear where programs look for them. */
+static const struct {
+	const char *name, *target;
+	mode_t mode;
+} scratch_dirs[] = {
+	{SCRATCH_TMP, "tmp", 01777},
+	{SCRATCH_SHM, "dev/shm", 01777},
+	{SCRATCH_WORKSPACE, "workspace", 0755},
+};
+
+static int make_scratch(const struct plan *p)
+{
+	uint64_t inodes = p->limits.disk_bytes / (1 << 20) * INODES_PER_MIB;
+	char size[32], count[32];
+	const struct mount_option options[] = {
+		{"size", size}, {"nr_inodes", count}, {"mode", "0755"}, {0}};
+
+	if (inodes < INODES_MIN)
+		inodes = INODES_MIN;
+	(void)snprintf(size, sizeof(size), "%llu", (unsigned long long)p->limits.disk_bytes);
+	(void)snprintf(count, sizeof(count), "%llu", (unsigned long long)inodes);
+	return mount_new("tmpfs", options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
+}
+
+static int make_scratch_dirs(const struct island *i)
+{
+	for (size_t n = 0; n < ARRAY_LEN(scratch_dirs); n++) {
+		const char *name = scratch_dirs[n].name;
+
+		if (mkdirat(i->scratch_fd, name, scratch_dirs[n].mode) < 0 ||
+		    fchmodat(i->scratch_fd, name, scratch_dirs[n].mode, 0) < 0)
+			return -errno;
+		if (i->many_ids && fchownat(i->scratch_fd, name, ISLAND_UID, ISLAND_GID, 0) < 0)
+			return -errno;
+	}
+	return 0;
+}
+
+/* /workspace comes last in the table: it is left out where a host directory goes there. */
+static int place_scratch_dirs(struct island *i)
+{
+	const char *names[ARRAY_LEN(scratch_dirs)];
+	int fds[ARRAY_LEN(scratch_dirs)], r;
+	size_t len = ARRAY_LEN(scratch_dirs) - !i->plan->scratch_workspace;
+
+	for (size_t n = 0; n < len; n++)
+		names[n] = scratch_dirs[n].name;
+	r = mount_clone_parts(i->scratch_fd, root_of(i), "tmp", names, len, fds);
+	if (r < 0)
+		return r;
+	for (size_t n = 0; n < len; n++) {
+		int placed = place(i, fds[n], scratch_dirs[n].target);
+
+		if (r == 0)
+			r = placed;
+	}
+	return r;
+}
+
+int layout_scratch(struct island *i, struct cay_error *err)
+{
+	int r;
+
+	i->scratch_fd = make_scratch(i->plan);
+	if (i->scratch_fd < 0)
+		return fail(err, i->scratch_fd, "make the writable file system");
+	r = make_scratch_dirs(i);
+	if (r == 0)
+		r = place_scratch_dirs(i);
+	return r < 0 ? fail(err, r, "make /tmp and /workspace") : 0;
+}
+
+int layout_devpts(struct island *i, struct cay_error *err)
+{
+	static const struct mount_option options[] = {
+		{"newinstance", NULL}, {"ptmxmode", "0666"}, {"mode", "0620"}, {0}};
+	int r = place(i, mount_new("devpts", options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC),
+		      "dev/pts");
+
+	return r < 0 ? fail(err, r, "mount terminals of its own") : 0;
+}
+
+int layout_mounts(struct island *i, struct cay_error *err)
+{
+	const struct plan *p = i->plan;
+
+	for (uint32_t n = 0; n < p->n_mounts; n++) {
+		const char *target = plan_str(p, p->mounts[n].target);
+		_cleanup_(fd_closep) int tree = -1;
+		int r = mount_point_make(root_of(i), target, i->hostdirs[n].directory);
+
+		if (r < 0)
+			return cay_fail(err, CAY_E_ENGINE, -r, "make the mount point %s", target);
+		if (hostdir_tree(&i->hostdirs[n], p->mounts[n].access, &tree, err) < 0)
+			return -1;
+		r = mount_place(tree, i->root_fd, target);
+		if (r < 0)
+			return cay_fail(err, CAY_E_ENGINE, -r, "mount %s", target);
+	}
+	return 0;
+}
+
+int layout_seal(struct island *i, struct cay_error *err)
+{
+	return rootfs_seal(i->root_fd, err);
+}
+
+int layout_enter(struct island *i, struct cay_error *err)
+{
+	return rootfs_enter(i->root_fd, err);
+}

@@ -1,0 +1,160 @@
+/*
+ * The native engine for one run: pipes, launcher, watch, result.
+ */
+#include "engine/engine.h"
+
+#include "base/attr.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "engine/native/island.h"
+#include "engine/native/launcher.h"
+#include "engine/native/layout.h"
+#include "engine/pipes.h"
+#include "engine/watch.h"
+#include "image/host.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static void kill_island(void *ctx)
+{
+	launched_kill(ctx);
+}
+
+static uint64_t island_cpu_ms(void *ctx)
+{
+	return cgroup_cpu_ms(&((struct launched *)ctx)->cgroup);
+}
+
+/* The host directory that was put at /workspace, if one was. */
+static int find_host_workspace(const struct plan *p)
+{
+	for (uint32_t n = 0; n < p->n_mounts; n++)
+		if (strcmp(plan_str(p, p->mounts[n].target), ISLAND_WORKSPACE) == 0)
+			return (int)n;
+	return -1;
+}
+
+static int open_dir(int at, const char *name)
+{
+	return openat(at, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+}
+
+static int with_files(const struct run *run, const struct launched *i, island_files_fn *fn,
+		      struct cay_error *err)
+{
+	_cleanup_(fd_closep) int workspace = -1, tmp = -1;
+	struct island_files files = {.chown = i->ids.lock >= 0};
+	int host = find_host_workspace(run->plan);
+
+	if (!fn)
+		return 0;
+	files.workspace = workspace = host < 0 ? open_dir(i->scratch, SCRATCH_WORKSPACE)
+					       : open_dir(i->hostdirs[host].fd, ".");
+	files.read_only = host >= 0 && run->plan->mounts[host].access == ACCESS_READ;
+	files.tmp = tmp = open_dir(i->scratch, SCRATCH_TMP);
+	if (workspace < 0 || tmp < 0)
+		return cay_fail(err, CAY_E_INTERNAL, errno, "open the island's files");
+	return fn(run->files_ctx, &files, err);
+}
+
+/*
+ * The island's last words: how the program ended, or that it never began. An
+ * island that was killed says nothing; *ret_status is -1 then.
+ */
+static int last_words(struct launched *i, int *ret_status, struct cay_error *err)
+{
+	struct message m;
+	size_t n_fds;
+
+	*ret_status = -1;
+	if (fd_set_nonblock(i->control, 1) < 0)
+		return 0;
+	while (msg_recv(i->control, &m, sizeof(m), NULL, 0, &n_fds) == (ssize_t)sizeof(m)) {
+		if (m.kind == MESSAGE_FAILED) {
+			*err = m.error;
+			return -1;
+		}
+		if (m.kind == MESSAGE_EXITED)
+			*ret_status = m.status;
+	}
+	return 0;
+}
+
+static void watch_island(const struct run *run, struct launched *i, struct pipes *pipes,
+			 uint64_t start_ns, struct watched *ret)
+{
+	struct watch w = {
+		.limits = &run->plan->limits,
+		.start_ns = start_ns,
+		.stdin_fd = run->stdin_fd,
+		.stdin_pipe = take_fd(&pipes->ours[0]),
+		.output = {take_fd(&pipes->ours[1]), take_fd(&pipes->ours[2])},
+		.cancel_fd = run->cancel_fd,
+		.oom_event = i->cgroup.oom_event,
+		.alive_fd = i->pidfd,
+		.sink = run->sink,
+		.ctx = i,
+		.kill = kill_island,
+		.cpu_ms = island_cpu_ms,
+	};
+
+	watch_until_end(&w, ret);
+	/* v2 kills the whole group by itself and says so only here. */
+	if (ret->cause == CAUSE_NONE && cgroup_oom_kills(&i->cgroup) > 0)
+		ret->cause = CAUSE_MEMORY;
+}
+
+static int run_island(struct launcher *l, const struct run *run, struct result *ret,
+		      struct cay_error *err)
+{
+	_cleanup_(pipes_done) struct pipes pipes = PIPES_NONE;
+	uint64_t start_ns = clock_now_ns();
+	struct launched island;
+	struct watched watched;
+	int status, r;
+
+	if (pipes_open(&pipes, run->stdin_fd >= 0, err) < 0 ||
+	    launcher_start(l, run->plan, pipes.theirs, &island, err) < 0)
+		return -1;
+	pipes_close_theirs(&pipes);
+	r = with_files(run, &island, run->files_in, err);
+	if (r == 0)
+		r = launched_go(&island, err);
+	if (r < 0)
+		launched_kill(&island);
+	if (r == 0) {
+		watch_island(run, &island, &pipes, start_ns, &watched);
+		r = last_words(&island, &status, err);
+	}
+	if (r == 0) {
+		watch_conclude(&watched, &run->plan->limits, status, ret);
+		ret->isolation = island.isolation;
+		island.isolation.degraded = (struct strv){0};
+		r = with_files(run, &island, run->files_out, err);
+	}
+	strv_done(&island.isolation.degraded);
+	launched_reap(&island, &ret->usage);
+	ret->usage.wall_ms = clock_ms_since(start_ns);
+	return r;
+}
+
+static int native_run(const struct run *run, struct result *ret, struct cay_error *err)
+{
+	struct launcher l;
+	int r;
+
+	if (launcher_init(&l, run->rules, err) < 0)
+		return -1;
+	r = run_island(&l, run, ret, err);
+	launcher_done(&l);
+	ret->sandboxed = true;
+	ret->engine = strdup(engine_native.name);
+	ret->image = strdup(HOST_IMAGE);
+	return r;
+}
+
+const struct engine engine_native = {.name = "native", .run = native_run};

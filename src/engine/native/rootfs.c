@@ -1,0 +1,161 @@
+#include "engine/native/rootfs.h"
+
+#include "base/attr.h"
+#include "base/fd.h"
+#include "engine/native/mount.h"
+#include "engine/native/sys.h"
+#include "image/host.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <fnmatch.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define TREE_ATTRS   (MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV)
+#define DEVICE_ATTRS (MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC)
+
+/* A copy of the host's path, at the same path below root. -ENOENT where the host has none. */
+static int place_copy(int root, const char *path, uint64_t attrs)
+{
+	char host[PATH_MAX];
+	_cleanup_(fd_closep) int tree = -1;
+	struct stat st;
+	int r;
+
+	(void)snprintf(host, sizeof(host), "/%s", path);
+	/* Symlinks are resolved by stat() and clone alike: /etc/os-release is one. */
+	if (stat(host, &st) < 0)
+		return -errno;
+	tree = open_tree(AT_FDCWD, host, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE);
+	if (tree < 0)
+		return -errno;
+	r = mount_point_make(root, path, S_ISDIR(st.st_mode));
+	if (r == 0)
+		r = mount_set_attrs(tree, attrs, true);
+	return r < 0 ? r : mount_place(tree, root, path);
+}
+
+static int place_alias(int root, const char *path)
+{
+	char host[PATH_MAX], target[PATH_MAX];
+	ssize_t n;
+
+	(void)snprintf(host, sizeof(host), "/%s", path);
+	n = readlink(host, target, sizeof(target) - 1);
+	if (n < 0)
+		return errno == EINVAL ? place_copy(root, path, TREE_ATTRS) : -errno;
+	target[n] = '\0';
+	return symlinkat(target, root, path) < 0 ? -errno : 0;
+}
+
+static int place_item(int root, const struct host_item *item)
+{
+	int r;
+
+	switch (item->kind) {
+	case HOST_DIR:
+		return mkdirat(root, item->path, 0755) < 0 ? -errno : 0;
+	case HOST_TREE:
+		r = place_copy(root, item->path, TREE_ATTRS);
+		return r == -ENOENT ? 0 : r;
+	case HOST_ALIAS:
+		r = place_alias(root, item->path);
+		return r == -ENOENT ? 0 : r;
+	case HOST_SYMLINK:
+		return symlinkat(item->text, root, item->path) < 0 ? -errno : 0;
+	case HOST_FILE:
+		return fd_create_file_at(root, item->path, item->text, strlen(item->text), 0444);
+	case HOST_DEVICE:
+		return place_copy(root, item->path, DEVICE_ATTRS);
+	}
+	return -EINVAL;
+}
+
+static bool wanted_in_etc(const char *name)
+{
+	for (const char *const *p = host_etc_patterns; *p; p++)
+		if (fnmatch(*p, name, 0) == 0)
+			return true;
+	return false;
+}
+
+static int place_etc_patterns(int root)
+{
+	DIR *etc = opendir("/etc");
+	int r = 0;
+
+	if (!etc)
+		return errno == ENOENT ? 0 : -errno;
+	for (struct dirent *e; r == 0 && (e = readdir(etc));)
+		if (wanted_in_etc(e->d_name)) {
+			char path[NAME_MAX + 8];
+
+			(void)snprintf(path, sizeof(path), "etc/%s", e->d_name);
+			r = place_copy(root, path, TREE_ATTRS);
+		}
+	(void)closedir(etc);
+	return r;
+}
+
+/* A tmpfs over base, and an fd of its root as something to place mounts on. */
+static int open_root(const char *base)
+{
+	static const struct mount_option options[] = {
+		{"size", "1m"}, {"nr_inodes", "1024"}, {"mode", "0755"}, {0}};
+	_cleanup_(fd_closep) int fs =
+		mount_new("tmpfs", options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
+
+	if (fs < 0)
+		return fs;
+	if (move_mount(fs, "", AT_FDCWD, base, MOVE_MOUNT_F_EMPTY_PATH) < 0)
+		return -errno;
+	return take_fd(&fs);
+}
+
+int rootfs_build(const char *base, int *ret_root_fd, struct cay_error *err)
+{
+	_cleanup_(fd_closep) int root = open_root(base);
+	int r;
+
+	if (root < 0)
+		return cay_fail(err, CAY_E_ENGINE, -root, "make the island's root");
+	for (size_t i = 0; i < n_host_items; i++) {
+		r = place_item(root, &host_items[i]);
+		if (r < 0)
+			return cay_fail(err, CAY_E_ENGINE, -r, "lay out /%s of the host image",
+					host_items[i].path);
+	}
+	r = place_etc_patterns(root);
+	if (r < 0)
+		return cay_fail(err, CAY_E_ENGINE, -r, "lay out /etc of the host image");
+	*ret_root_fd = take_fd(&root);
+	return 0;
+}
+
+int rootfs_seal(int root_fd, struct cay_error *err)
+{
+	int r = mount_set_attrs(root_fd, TREE_ATTRS, false);
+
+	return r < 0 ? cay_fail(err, CAY_E_ENGINE, -r, "make the root read-only") : 0;
+}
+
+int rootfs_enter(int root_fd, struct cay_error *err)
+{
+	char cwd[PATH_MAX];
+
+	if (fchdir(root_fd) < 0 || sys_pivot_root(".", ".") < 0)
+		return cay_fail(err, CAY_E_ENGINE, errno, "pivot into the island's root");
+	/* The old root is now mounted over the new one: "." is still the new one's place. */
+	if (umount2(".", MNT_DETACH) < 0 || chdir("/") < 0)
+		return cay_fail(err, CAY_E_ENGINE, errno, "detach the old root");
+	/* glibc's getcwd() hides what the raw call says when the directory is out of reach. */
+	if (syscall(SYS_getcwd, cwd, sizeof(cwd)) < 0 || strcmp(cwd, "/") != 0)
+		return cay_fail(err, CAY_E_ENGINE, 0, "the working directory is not the new root");
+	return 0;
+}

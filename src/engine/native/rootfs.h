@@ -1,0 +1,20 @@
+/*
+ * rootfs.h: lays the host image out on a fresh root. Runs where the host's
+ * files are still in sight: in an island's child before it pivots, or in a
+ * template's.
+ */
+#pragma once
+
+#include "core/error.h"
+
+/*
+ * Makes a small tmpfs over base (a directory of the old root), fills it with
+ * the image, and gives an fd of it that mounts can be placed on. It is still
+ * writable: rootfs_seal() ends that.
+ */
+int rootfs_build(const char *base, int *ret_root_fd, struct cay_error *err);
+
+int rootfs_seal(int root_fd, struct cay_error *err);
+
+/* Makes root_fd the root and the old one vanish. */
+int rootfs_enter(int root_fd, struct cay_error *err);

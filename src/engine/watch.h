@@ -1,0 +1,48 @@
+/*
+ * watch.h: for engines: stands by a running program until it and its output
+ * have ended: moves bytes, keeps the deadlines, takes the cancellation.
+ */
+#pragma once
+
+#include "core/event.h"
+#include "core/limits.h"
+#include "core/result.h"
+
+#include <stdint.h>
+
+/* Why we ended it, where it did not end by itself. */
+enum cause {
+	CAUSE_NONE,
+	CAUSE_TIMEOUT,
+	CAUSE_CPU_TIME,
+	CAUSE_MEMORY,
+	CAUSE_OUTPUT,
+	CAUSE_CANCELLED,
+};
+
+struct watch {
+	const struct limits *limits;
+	uint64_t start_ns;
+	int stdin_fd;        /* the caller's; stays open */
+	int stdin_pipe;      /* write end, ours to close; -1 */
+	int output[STREAMS]; /* read ends, ours to close */
+	int cancel_fd;       /* -1 */
+	int oom_event;       /* -1 */
+	int alive_fd;        /* readable when the program is gone */
+	struct sink sink;
+	void *ctx;
+	void (*kill)(void *ctx);       /* everything the program started */
+	uint64_t (*cpu_ms)(void *ctx); /* NULL: not known */
+};
+
+struct watched {
+	enum cause cause;
+	int signal; /* CAUSE_CANCELLED: which one */
+};
+
+/* Returns when alive_fd has spoken and the output has ended. Never fails: it can always kill. */
+void watch_until_end(struct watch *w, struct watched *ret);
+
+/* Puts status, message, exit code and signal together. wait_status: of the program, or -1. */
+void watch_conclude(const struct watched *w, const struct limits *limits, int wait_status,
+		    struct result *ret);

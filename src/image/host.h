@@ -1,0 +1,34 @@
+/*
+ * host.h: the image "host": this machine's own /usr, read-only, with an /etc
+ * of the island's own, and nothing else of the machine. This is data; the
+ * engine lays it out.
+ */
+#pragma once
+
+#include <stddef.h>
+
+#define HOST_IMAGE "host"
+
+enum host_kind {
+	HOST_DIR,     /* an empty directory */
+	HOST_TREE,    /* the host's directory or file, read-only; skipped where the host has none */
+	HOST_ALIAS,   /* as the host has it: its symlink, or else its directory, read-only */
+	HOST_SYMLINK, /* a symlink with this target */
+	HOST_FILE,    /* a file with this content */
+	HOST_DEVICE,  /* a device node of the host */
+};
+
+struct host_item {
+	enum host_kind kind;
+	const char *path; /* without the leading slash */
+	const char *text; /* target or content */
+};
+
+extern const struct host_item host_items[];
+extern const size_t n_host_items;
+
+/*
+ * Patterns of directories in the host's /etc that interpreters want as they
+ * are; their versions are part of the name.
+ */
+extern const char *const host_etc_patterns[];

@@ -1,0 +1,275 @@
+#include "policy/plan.h"
+
+#include "base/attr.h"
+#include "base/buf.h"
+#include "core/limit.h"
+#include "policy/mounts.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The text is gathered first; header and text become one block at the end. */
+struct builder {
+	struct plan head;
+	struct buf text;
+	int failed; /* -errno of the first append that failed */
+};
+
+static plan_text add(struct builder *b, const char *s)
+{
+	plan_text at = (plan_text)b->text.len;
+	int r = buf_append(&b->text, s, strlen(s) + 1);
+
+	if (r < 0 && !b->failed)
+		b->failed = r;
+	return at;
+}
+
+static void push(struct builder *b, struct plan_list *list, const char *s)
+{
+	plan_text at = add(b, s);
+
+	if (list->len++ == 0)
+		list->first = at;
+}
+
+static void push_all(struct builder *b, struct plan_list *list, const struct strv *v)
+{
+	for (size_t i = 0; i < v->len; i++)
+		push(b, list, v->items[i]);
+}
+
+static void add_mount(struct builder *b, const char *source, const char *target,
+		      enum access access, enum mount_kind kind)
+{
+	b->head.mounts[b->head.n_mounts++] = (struct plan_mount){
+		.source = add(b, source),
+		.target = add(b, target),
+		.access = (uint8_t)access,
+		.kind = (uint8_t)kind,
+	};
+}
+
+/* What was asked for, else the setting; never above the operator's maximum. */
+static int decide_limits(const struct spec *spec, const struct settings *settings,
+			 struct limits *ret, struct cay_error *err)
+{
+	for (size_t i = 0; i < n_limit_rows; i++) {
+		const struct limit_row *row = &limit_rows[i];
+		uint64_t asked = limit_get(&spec->limits, row);
+		uint64_t max = limit_get(&settings->maximum, row);
+		uint64_t v = asked ? asked : limit_get(&settings->limits, row);
+		char a[32], m[32];
+
+		if (max && asked > max)
+			return cay_fail(err, CAY_E_POLICY, 0,
+					"the limit %s of %s is above the operator's maximum of %s",
+					row->name, limit_format(row, asked, a, sizeof(a)),
+					limit_format(row, max, m, sizeof(m)));
+		if (max && (v == 0 || v > max))
+			v = max;
+		limit_set(ret, row, v);
+	}
+	return 0;
+}
+
+static int decide_env(const struct spec *spec, struct strv *env)
+{
+	static const char *const base[][2] = {
+		{"PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"},
+		{"HOME", ISLAND_WORKSPACE},
+		{"USER", "cay"},
+		{"LOGNAME", "cay"},
+		{"SHELL", "/bin/sh"},
+		{"TMPDIR", "/tmp"},
+		{"LANG", "C.UTF-8"},
+	};
+	int r = 0;
+
+	for (size_t i = 0; i < ARRAY_LEN(base) && r == 0; i++)
+		r = strv_set_env(env, base[i][0], base[i][1]);
+	for (size_t i = 0; i < spec->env.len && r == 0; i++) {
+		char *item = spec->env.items[i], *eq = strchr(item, '=');
+
+		*eq = '\0';
+		r = strv_set_env(env, item, eq + 1);
+		*eq = '=';
+	}
+	return r;
+}
+
+static void decide_argv(struct builder *b, const struct spec *spec, const struct runtime *runtime,
+			const char *script)
+{
+	struct plan_list *argv = &b->head.argv;
+
+	if (runtime) {
+		push(b, argv, runtime->program);
+		if (script) {
+			push(b, argv, script);
+		} else {
+			push(b, argv, runtime->language->code_option);
+			push(b, argv, spec->code);
+			/* sh -c takes what follows the code as $0: give it the name it has in messages. */
+			if (runtime->language->code_arg0)
+				push(b, argv, runtime->language->code_arg0);
+		}
+	}
+	push_all(b, argv, &spec->args);
+}
+
+static int check_targets(const struct spec *spec, struct cay_error *err)
+{
+	/* The island's own: a mount over them would take a control away. */
+	static const char *const own[] = {"/proc", "/dev", "/etc", "/usr", "/bin",
+					  "/sbin", "/lib", "/lib64", "/tmp"};
+
+	for (size_t i = 0; i < spec->n_mounts; i++) {
+		const char *t = spec->mounts[i].target;
+
+		if (strcmp(t, "/") == 0)
+			return cay_fail(err, CAY_E_INVALID, 0, "nothing can be mounted over /");
+		for (size_t k = 0; k < ARRAY_LEN(own); k++) {
+			if (path_is_within(t, own[k]))
+				return cay_fail(err, CAY_E_INVALID, 0,
+						"%s can't be mounted over: %s is the island's own", t,
+						own[k]);
+		}
+		if (path_is_within(t, ISLAND_WORKSPACE)) {
+			(void)cay_fail(err, CAY_E_INVALID, 0, "%s can't be a volume", t);
+			return cay_hint(err, "--workspace SRC[:ro|rw] decides what is there");
+		}
+	}
+	return 0;
+}
+
+static int finish(struct builder *b, struct plan **ret, struct cay_error *err)
+{
+	struct plan *p;
+	size_t size = sizeof(*p) + b->text.len;
+
+	if (b->failed == -EFBIG || size > PLAN_MAX_BYTES)
+		return cay_fail(err, CAY_E_TOO_LARGE, 0,
+				"arguments and environment are larger than %u bytes together",
+				PLAN_MAX_BYTES - (unsigned)sizeof(*p));
+	p = b->failed ? NULL : malloc(size);
+	if (!p)
+		return cay_fail(err, CAY_E_INTERNAL, ENOMEM, "make the plan");
+	b->head.size = (uint32_t)size;
+	memcpy(p, &b->head, sizeof(*p));
+	memcpy(p->text, b->text.data, b->text.len);
+	*ret = p;
+	return 0;
+}
+
+int plan_make(const struct spec *spec, const struct settings *settings,
+	      const struct runtime *runtime, const char *script, struct plan **ret,
+	      struct cay_error *err)
+{
+	_cleanup_(strv_done) struct strv env = {0};
+	struct builder b = {.head = {.magic = PLAN_MAGIC}, .text = BUF(PLAN_MAX_BYTES)};
+	int r;
+
+	(void)add(&b, ""); /* offset 0 */
+	id_make("run", b.head.id);
+	if (decide_limits(spec, settings, &b.head.limits, err) < 0 || check_targets(spec, err) < 0) {
+		buf_done(&b.text);
+		return -1;
+	}
+	b.failed = decide_env(spec, &env);
+	decide_argv(&b, spec, runtime, script);
+	push_all(&b, &b.head.env, &env);
+	b.head.workdir = add(&b, spec->workdir ? spec->workdir : ISLAND_WORKSPACE);
+	if (runtime && runtime->root[0])
+		add_mount(&b, runtime->root, runtime->root, ACCESS_READ, MOUNT_OPERATOR);
+	if (spec->workspace.source)
+		add_mount(&b, spec->workspace.source, ISLAND_WORKSPACE, spec->workspace.access,
+			  MOUNT_REQUESTED);
+	else
+		b.head.scratch_workspace = 1;
+	for (size_t i = 0; i < spec->n_mounts; i++)
+		add_mount(&b, spec->mounts[i].source, spec->mounts[i].target, spec->mounts[i].access,
+			  MOUNT_REQUESTED);
+	b.head.allow_degraded = spec->allow_degraded || settings->allow_degraded;
+	r = finish(&b, ret, err);
+	buf_done(&b.text);
+	return r;
+}
+
+const char *plan_str(const struct plan *p, plan_text t)
+{
+	return p->text + t;
+}
+
+const char *plan_first(const struct plan *p, struct plan_list l)
+{
+	return p->text + l.first;
+}
+
+const char *plan_next(const char *s)
+{
+	return s + strlen(s) + 1;
+}
+
+static int bad(struct cay_error *err, const char *what)
+{
+	return cay_fail(err, CAY_E_INVALID, 0, "not a plan: %s", what);
+}
+
+/* Every string of the list starts inside the text; the text ends in NUL, so each ends there too. */
+static bool list_ok(const struct plan *p, struct plan_list l, size_t text_len)
+{
+	size_t at = l.first;
+
+	for (uint32_t i = 0; i < l.len; i++) {
+		if (at >= text_len)
+			return false;
+		at += strlen(p->text + at) + 1;
+	}
+	return true;
+}
+
+static bool limits_ok(const struct limits *l)
+{
+	for (size_t i = 0; i < n_limit_rows; i++) {
+		uint64_t v = limit_get(l, &limit_rows[i]);
+
+		if (v != 0 && (v < limit_rows[i].min || v > limit_rows[i].max))
+			return false;
+	}
+	return l->memory_bytes && l->cpus_milli && l->pids && l->disk_bytes && l->timeout_ms &&
+	       l->open_files;
+}
+
+int plan_check(const struct plan *p, size_t len, struct cay_error *err)
+{
+	size_t text_len;
+
+	if (len < sizeof(*p) + 1 || len > PLAN_MAX_BYTES)
+		return bad(err, "its length");
+	if (p->magic != PLAN_MAGIC || p->size != len)
+		return bad(err, "its head");
+	text_len = len - sizeof(*p);
+	if (p->text[text_len - 1] != '\0' || p->text[0] != '\0')
+		return bad(err, "its text");
+	if (!memchr(p->id, '\0', sizeof(p->id)) || strncmp(p->id, "run_", 4) != 0 ||
+	    strchr(p->id, '/'))
+		return bad(err, "its id");
+	if (p->argv.len == 0 || p->argv.len > STRV_MAX || p->env.len > STRV_MAX ||
+	    !list_ok(p, p->argv, text_len) || !list_ok(p, p->env, text_len))
+		return bad(err, "its lists");
+	if (p->workdir >= text_len || !island_path_ok(p->text + p->workdir))
+		return bad(err, "its working directory");
+	if (p->n_mounts > PLAN_MOUNTS_MAX)
+		return bad(err, "its mounts");
+	for (uint32_t i = 0; i < p->n_mounts; i++) {
+		const struct plan_mount *m = &p->mounts[i];
+
+		if (m->source >= text_len || m->target >= text_len || m->access > ACCESS_WRITE ||
+		    m->kind > MOUNT_OPERATOR || !island_path_ok(p->text + m->target) ||
+		    (m->kind == MOUNT_OPERATOR && m->access != ACCESS_READ))
+			return bad(err, "a mount");
+	}
+	return limits_ok(&p->limits) ? 0 : bad(err, "its limits");
+}

@@ -1,0 +1,78 @@
+/*
+ * plan.h: what an engine carries out: everything decided, nothing left to look
+ * up. A plan is one flat block (header, then text) without pointers, so that it
+ * can cross a socket as it is; whoever receives one runs plan_check() first.
+ */
+#pragma once
+
+#include "core/error.h"
+#include "core/id.h"
+#include "core/limits.h"
+#include "settings/settings.h"
+#include "spec/runtime.h"
+#include "spec/spec.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define PLAN_MAGIC      0x31796163u /* "cay1" */
+#define PLAN_MAX_BYTES  (1u << 20)
+#define PLAN_MOUNTS_MAX (SPEC_MOUNTS_MAX + 2)
+
+#define ISLAND_UID      1000u
+#define ISLAND_GID      1000u
+#define ISLAND_HOSTNAME "cay"
+
+/* An offset into the plan's text; 0 is the empty string. */
+typedef uint32_t plan_text;
+
+enum mount_kind {
+	MOUNT_REQUESTED, /* asked for: the mount rules decide */
+	MOUNT_OPERATOR,  /* a runtime's directory, named in settings: read-only, always allowed */
+};
+
+struct plan_mount {
+	plan_text source, target;
+	uint8_t access; /* enum access */
+	uint8_t kind;   /* enum mount_kind */
+	uint8_t pad[2];
+};
+
+/* Strings that follow each other in the text. */
+struct plan_list {
+	plan_text first;
+	uint32_t len;
+};
+
+struct plan {
+	uint32_t magic;
+	uint32_t size; /* of the whole */
+	char id[ID_SIZE];
+	struct limits limits;
+	struct plan_list argv, env;
+	plan_text workdir;
+	uint32_t n_mounts;
+	struct plan_mount mounts[PLAN_MOUNTS_MAX];
+	uint8_t scratch_workspace; /* /workspace is part of the island's own tmpfs */
+	uint8_t allow_degraded;
+	uint8_t pad[6];
+	char text[];
+};
+
+/*
+ * spec x settings -> plan. runtime is NULL for a bare argv. script is the path
+ * on the island that a script or long snippet is put at, or NULL when the code
+ * goes as an argument. The caller frees the plan with free().
+ */
+int plan_make(const struct spec *spec, const struct settings *settings,
+	      const struct runtime *runtime, const char *script, struct plan **ret,
+	      struct cay_error *err);
+
+/* Whether len bytes from somewhere are a plan that can be walked safely and is within limits. */
+int plan_check(const struct plan *p, size_t len, struct cay_error *err);
+
+const char *plan_str(const struct plan *p, plan_text t);
+
+/* The nth string of a list; walk with plan_next(). */
+const char *plan_first(const struct plan *p, struct plan_list l);
+const char *plan_next(const char *s);

@@ -1,0 +1,346 @@
+#include "session/files.h"
+
+#include "base/attr.h"
+#include "base/fd.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <fnmatch.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/sendfile.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/*
+ * An island path, as the directory it is below and the rest. A trusted host
+ * program walks a tree that hostile code made: each step is one openat() of
+ * one name that must not be a symlink.
+ */
+static int split(const struct island_files *f, const char *path, int *ret_dir, const char **ret_rest,
+		 struct cay_error *err)
+{
+	*ret_dir = f->workspace;
+	*ret_rest = path;
+	if (path_is_within(path, ISLAND_WORKSPACE)) {
+		*ret_rest = path + strlen(ISLAND_WORKSPACE);
+	} else if (path_is_within(path, "/tmp") && f->tmp >= 0) {
+		*ret_dir = f->tmp;
+		*ret_rest = path + strlen("/tmp");
+	} else if (path[0] == '/') {
+		(void)cay_fail(err, CAY_E_INVALID, 0, "%s is not below /workspace or /tmp", path);
+		return cay_hint(err, "nothing else on an island is writable");
+	}
+	*ret_rest += strspn(*ret_rest, "/");
+	return 0;
+}
+
+static int split_writable(const struct island_files *f, const char *path, int *ret_dir,
+			  const char **ret_rest, struct cay_error *err)
+{
+	if (split(f, path, ret_dir, ret_rest, err) < 0)
+		return -1;
+	if (*ret_dir != f->workspace || !f->read_only)
+		return 0;
+	(void)cay_fail(err, CAY_E_INVALID, 0, "%s can't be put there: the workspace is read-only", path);
+	return cay_hint(err, "put it below /tmp, or ask for --workspace SRC:rw");
+}
+
+static bool name_ok(const char *name, size_t len)
+{
+	return len > 0 && len <= NAME_MAX && !(len == 1 && name[0] == '.') &&
+	       !(len == 2 && name[0] == '.' && name[1] == '.');
+}
+
+/* Gives a file just made to the owner of the directory it was made in. */
+static int give(const struct island_files *f, int dir, int fd)
+{
+	struct stat st;
+
+	if (!f->chown)
+		return 0;
+	return fstat(dir, &st) < 0 || fchown(fd, st.st_uid, st.st_gid) < 0 ? -errno : 0;
+}
+
+/* Opens (and makes) the directories of path but the last name; returns an fd, gives the name. */
+static int open_parent(const struct island_files *f, int dir, const char *path,
+		       const char **ret_name)
+{
+	int at = fcntl(dir, F_DUPFD_CLOEXEC, 3);
+
+	while (at >= 0) {
+		size_t len = strcspn(path, "/");
+		char name[NAME_MAX + 1];
+		int next, made;
+
+		if (!name_ok(path, len)) {
+			(void)close(at);
+			return -EINVAL;
+		}
+		if (path[len] == '\0') {
+			*ret_name = path;
+			return at;
+		}
+		(void)snprintf(name, sizeof(name), "%.*s", (int)len, path);
+		made = mkdirat(at, name, 0755);
+		next = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		if (next >= 0 && made == 0)
+			(void)give(f, at, next);
+		if (next < 0) {
+			int saved = errno;
+
+			(void)close(at);
+			return -saved;
+		}
+		(void)close(at);
+		at = next;
+		path += len + strspn(path + len, "/");
+	}
+	return -errno;
+}
+
+/* A new regular file: what is there already is replaced, never written through. */
+static int create(const struct island_files *f, int dir, const char *name, mode_t mode)
+{
+	const int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
+	int fd = openat(dir, name, flags, 0600), r;
+
+	if (fd < 0 && errno == EEXIST && unlinkat(dir, name, 0) == 0)
+		fd = openat(dir, name, flags, 0600);
+	if (fd < 0)
+		return -errno;
+	r = give(f, dir, fd);
+	if (r == 0 && fchmod(fd, mode & 0777) < 0)
+		r = -errno;
+	if (r < 0) {
+		(void)close(fd);
+		return r;
+	}
+	return fd;
+}
+
+int files_write(const struct island_files *f, const char *path, const void *data, size_t len,
+		unsigned mode, struct cay_error *err)
+{
+	_cleanup_(fd_closep) int dir = -1, fd = -1;
+	const char *rest, *name;
+	int top, r;
+
+	if (split_writable(f, path, &top, &rest, err) < 0)
+		return -1;
+	dir = open_parent(f, top, rest, &name);
+	fd = dir < 0 ? dir : create(f, dir, name, mode);
+	r = fd < 0 ? fd : fd_write_all(fd, data, len);
+	return r < 0 ? cay_fail(err, r == -ENOSPC ? CAY_E_TOO_LARGE : CAY_E_INVALID, -r,
+				"put %s on the island", path)
+		     : 0;
+}
+
+static int copy_bytes(int from, int to)
+{
+	for (;;) {
+		ssize_t n = sendfile(to, from, NULL, 1u << 20);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return n < 0 ? -errno : 0;
+	}
+}
+
+static int put_entry(const struct island_files *f, int from, int dir, const char *name, int depth);
+
+static int put_dir(const struct island_files *f, int from, int dir, const char *name, int depth)
+{
+	_cleanup_(fd_closep) int to = -1;
+	int copy, made, r = 0;
+	DIR *d;
+
+	if (depth >= TREE_DEPTH_MAX)
+		return -ELOOP;
+	made = mkdirat(dir, name, 0755);
+	if (made < 0 && errno != EEXIST)
+		return -errno;
+	to = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (to < 0)
+		return -errno;
+	if (made == 0)
+		r = give(f, dir, to);
+	copy = fcntl(from, F_DUPFD_CLOEXEC, 3);
+	d = copy < 0 ? NULL : fdopendir(copy);
+	if (!d) {
+		fd_closep(&copy);
+		return -errno;
+	}
+	for (struct dirent *e; r == 0 && (e = readdir(d));) {
+		_cleanup_(fd_closep) int sub = -1;
+
+		if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
+			continue;
+		/* Never waits on a FIFO; links inside a tree are not followed. */
+		sub = openat(from, e->d_name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+		if (sub < 0 && (errno == ELOOP || errno == ENXIO))
+			continue;
+		r = sub < 0 ? -errno : put_entry(f, sub, to, e->d_name, depth + 1);
+	}
+	(void)closedir(d);
+	return r;
+}
+
+static int put_entry(const struct island_files *f, int from, int dir, const char *name, int depth)
+{
+	_cleanup_(fd_closep) int to = -1;
+	struct stat st;
+
+	if (fstat(from, &st) < 0)
+		return -errno;
+	if (S_ISDIR(st.st_mode))
+		return put_dir(f, from, dir, name, depth);
+	if (!S_ISREG(st.st_mode))
+		return depth == 0 ? -EINVAL : 0;
+	/* Readable for the island's user, executable if it was. */
+	to = create(f, dir, name, 0644 | (st.st_mode & 0111));
+	return to < 0 ? to : copy_bytes(from, to);
+}
+
+int files_put(const struct island_files *f, const char *from, const char *to, struct cay_error *err)
+{
+	_cleanup_(fd_closep) int src = open(from, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	_cleanup_(fd_closep) int dir = -1;
+	char path[PATH_MAX];
+	const char *rest, *name;
+	int top, r;
+
+	if (src < 0)
+		return cay_fail(err, CAY_E_NOT_FOUND, errno, "--put %s", from);
+	if (!to) {
+		/* "dir/", "." and the like have a name only when resolved. */
+		r = fd_real_path(src, path, sizeof(path));
+		if (r < 0)
+			return cay_fail(err, CAY_E_INTERNAL, -r, "--put %s", from);
+		to = strrchr(path, '/') + 1;
+	}
+	if (split_writable(f, to, &top, &rest, err) < 0)
+		return -1;
+	dir = open_parent(f, top, rest, &name);
+	r = dir < 0 ? dir : put_entry(f, src, dir, name, 0);
+	if (r == -ENOSPC) {
+		(void)cay_fail(err, CAY_E_TOO_LARGE, -r, "--put %s", from);
+		return cay_hint(err, "the limit is --disk");
+	}
+	return r < 0 ? cay_fail(err, CAY_E_INVALID, -r, "--put %s to %s", from, to) : 0;
+}
+
+struct walk {
+	const char *glob;
+	const char *prefix; /* "" or "/tmp/": in front of the paths given out */
+	files_get_fn *fn;
+	void *ctx;
+	size_t n;
+	uint64_t bytes;
+};
+
+/* "*" within one directory, "**" across: fnmatch() knows both, by its FNM_PATHNAME flag. */
+static bool matches(const char *glob, const char *path)
+{
+	size_t len = strlen(glob);
+
+	if (fnmatch(glob, path, FNM_PERIOD | (strstr(glob, "**") ? 0 : FNM_PATHNAME)) == 0)
+		return true;
+	/* The name of a directory stands for all that is in it. */
+	while (len > 0 && glob[len - 1] == '/')
+		len--;
+	return strncmp(glob, path, len) == 0 && path[len] == '/';
+}
+
+static int by_name(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static int list_names(int dir, struct strv *ret)
+{
+	int copy = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), r = 0;
+	DIR *d = copy < 0 ? NULL : fdopendir(copy);
+
+	if (!d) {
+		fd_closep(&copy);
+		return -errno;
+	}
+	for (struct dirent *e; r == 0 && (e = readdir(d));)
+		if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
+			r = strv_add(ret, e->d_name);
+	(void)closedir(d);
+	if (ret->len > 1)
+		qsort(ret->items, ret->len, sizeof(*ret->items), by_name);
+	return r;
+}
+
+static int give_out(struct walk *w, const char *path, int fd, const struct stat *st,
+		    struct cay_error *err)
+{
+	char full[PATH_MAX + 8];
+	uint64_t size = (uint64_t)st->st_size;
+
+	if (w->n >= FILES_OUT_MAX || w->bytes + size > FILES_OUT_BYTES)
+		return cay_fail(err, CAY_E_TOO_LARGE, 0, "--get %s: more than %u files or %llu bytes",
+				w->glob, FILES_OUT_MAX, (unsigned long long)FILES_OUT_BYTES);
+	w->n++;
+	w->bytes += size;
+	(void)snprintf(full, sizeof(full), "%s%s", w->prefix, path);
+	return w->fn(w->ctx, full, fd, (size_t)size, err);
+}
+
+static int walk_dir(struct walk *w, int dir, const char *path, int depth, struct cay_error *err)
+{
+	_cleanup_(strv_done) struct strv names = {0};
+	int r = list_names(dir, &names);
+
+	if (r < 0)
+		return 0; /* a directory the program made unreadable hides only its own */
+	for (size_t i = 0; i < names.len; i++) {
+		char sub[PATH_MAX];
+		struct stat st;
+		/* O_NONBLOCK: a FIFO must not hold us. */
+		_cleanup_(fd_closep) int fd = openat(dir, names.items[i],
+						     O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC |
+							     O_NOCTTY);
+		int n = snprintf(sub, sizeof(sub), "%s%s%s", path, *path ? "/" : "", names.items[i]);
+
+		if (fd < 0 || n < 0 || (size_t)n >= sizeof(sub) || fstat(fd, &st) < 0)
+			continue;
+		if (S_ISDIR(st.st_mode) && depth < TREE_DEPTH_MAX) {
+			if (walk_dir(w, fd, sub, depth + 1, err) < 0)
+				return -1;
+		} else if (S_ISREG(st.st_mode) && matches(w->glob, sub)) {
+			if (give_out(w, sub, fd, &st, err) < 0)
+				return -1;
+		}
+	}
+	return 0;
+}
+
+int files_get(const struct island_files *f, const char *glob, files_get_fn *fn, void *ctx,
+	      size_t *ret_n, struct cay_error *err)
+{
+	struct walk w = {.prefix = "", .fn = fn, .ctx = ctx};
+	int top;
+
+	if (split(f, glob, &top, &w.glob, err) < 0)
+		return -1;
+	if (top == f->tmp && f->tmp >= 0)
+		w.prefix = "/tmp/";
+	/* "." and "/workspace" mean everything. */
+	if (*w.glob == '\0' || strcmp(w.glob, ".") == 0)
+		w.glob = "**";
+	if (strncmp(w.glob, "./", 2) == 0)
+		w.glob += 2;
+	if (walk_dir(&w, top, "", 0, err) < 0)
+		return -1;
+	*ret_n = w.n;
+	return 0;
+}

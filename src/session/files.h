@@ -1,0 +1,35 @@
+/*
+ * files.h: files into an island and out of it, by directory fds. Paths inside
+ * are resolved below the directory they belong to: no "..", no symlink and no
+ * race leads out of it. Only regular files and directories travel.
+ */
+#pragma once
+
+#include "core/error.h"
+#include "core/result.h"
+#include "engine/engine.h"
+
+#include <stddef.h>
+
+/*
+ * Writes one file at an island path below /workspace or /tmp ("main.py" means
+ * /workspace/main.py), making the directories on the way.
+ */
+int files_write(const struct island_files *f, const char *path, const void *data, size_t len,
+		unsigned mode, struct cay_error *err);
+
+/* Copies a file or a tree of the host in. to: NULL for the same name in the workspace. */
+int files_put(const struct island_files *f, const char *from, const char *to,
+	      struct cay_error *err);
+
+/* A file that came out. Return -1 and fill err to stop. */
+typedef int files_get_fn(void *ctx, const char *path, int fd, size_t size, struct cay_error *err);
+
+/*
+ * Finds the regular files whose path below the workspace (or, for patterns
+ * that start with /tmp/, below /tmp) matches the glob; "*" stays within one
+ * directory, "**" does not; a directory's name means all that is in it. Calls
+ * fn for each in order of name. *ret_n says how many there were.
+ */
+int files_get(const struct island_files *f, const char *glob, files_get_fn *fn, void *ctx,
+	      size_t *ret_n, struct cay_error *err);

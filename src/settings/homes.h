@@ -1,0 +1,10 @@
+/*
+ * homes.h: what `~` means in a rule: every home directory of the machine.
+ */
+#pragma once
+
+#include "base/strv.h"
+#include "core/error.h"
+
+/* The homes of /etc/passwd and $HOME, each once. */
+int homes_read(struct strv *ret, struct cay_error *err);

@@ -1,0 +1,87 @@
+/*
+ * settings.h: what the operator said: /etc/cay/cay.conf, then the user's own
+ * file, then $CAY_CONFIG; a later file overrides single values and adds to lists.
+ *
+ * A user's own file is that user's say over that user's runs; it is read only
+ * where cay runs with that user's rights. (A daemon reads the operator's alone.)
+ */
+#pragma once
+
+#include "base/strv.h"
+#include "core/error.h"
+#include "core/limits.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#define SETTINGS_LANGUAGES_MAX 32
+#define SETTINGS_FILES_MAX     3
+
+/* [language NAME] prefer = VERSION, path = DIRECTORY (again and again). */
+struct language_settings {
+	char *name;
+	char *prefer; /* NULL: the table's own preference */
+	struct strv paths;
+};
+
+struct settings {
+	struct limits limits;  /* [limits]: what a run gets when it does not ask */
+	struct limits maximum; /* [maximum]: what it can get at most; 0: no maximum */
+	struct strv mount_read;   /* [mounts] read = DIR: may be mounted read-only */
+	struct strv mount_write;  /* [mounts] write = DIR: may be mounted writable (and read-only) */
+	struct strv mount_forbid; /* [mounts] forbid = PATH: added to the built-in forbidden list */
+	bool allow_degraded;      /* [isolation] allow_degraded = yes|no */
+	bool allow_direct;        /* [engine] direct = yes|no */
+	struct language_settings languages[SETTINGS_LANGUAGES_MAX];
+	size_t n_languages;
+	struct strv origins; /* NAME=FILE for each value that came from a file; see settings_origin() */
+};
+
+/* The defaults, as if there were no file. */
+void settings_init(struct settings *s);
+void settings_done(struct settings *s);
+
+/*
+ * Lays one file's text over s. Pure. A wrong section, key or value is
+ * CAY_E_INVALID with "FILE:LINE: …" and a hint that lists what is known there.
+ * After a failure s holds what stood before the wrong line.
+ *
+ * A limit may be 0, for "not limited", where that is its default: cpu_time and
+ * file_size, and all of [maximum]. Paths are kept as written: absolute, without
+ * "..", "." and "//", and in [mounts] also from "~/" on. A language goes by its name in
+ * spec/language.h, whatever alias the file used.
+ */
+int settings_parse(struct settings *s, const char *file, const char *text, struct cay_error *err);
+
+/* Appends the files that settings_load() looks at, in order, each once. 0 or -errno. */
+int settings_files(struct strv *ret_files);
+
+/*
+ * Lays one file over s. A file that is not there is no error, unless $CAY_CONFIG
+ * names it; *ret_found says which. One that is there must be readable, a regular
+ * file of at most SETTINGS_MAX_BYTES, and, for root, root's own and writable by
+ * nobody else.
+ */
+int settings_load_file(struct settings *s, const char *file, bool *ret_found,
+		       struct cay_error *err);
+
+/* Lays all of settings_files() over s; stops at the first error. */
+int settings_load(struct settings *s, struct cay_error *err);
+
+/*
+ * Where "limits.memory" or "language python.prefer" came from: a file name, or
+ * "default". Of a list, "mounts.read[0]" is the origin of the first item, and
+ * "mounts.read" the last file that added one.
+ */
+const char *settings_origin(const struct settings *s, const char *name);
+
+/* The settings of one language, or NULL. */
+const struct language_settings *settings_language(const struct settings *s, const char *name);
+
+/*
+ * Calls fn for every effective value in the order of the example file; lists
+ * give one call for each item. value is written so that it could stand in a file.
+ */
+typedef void settings_show_fn(void *ctx, const char *section, const char *key, const char *value,
+			      const char *origin);
+void settings_show(const struct settings *s, settings_show_fn *fn, void *ctx);

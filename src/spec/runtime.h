@@ -1,0 +1,29 @@
+/*
+ * runtime.h: an interpreter that was chosen. image/runtime.h finds them.
+ */
+#pragma once
+
+#include "spec/language.h"
+
+#include <limits.h>
+
+#define RUNTIME_VERSION_SIZE 32
+
+struct runtime {
+	const struct language *language;
+	char version[RUNTIME_VERSION_SIZE]; /* "3.11.2"; "" where the language has none */
+	/*
+	 * Absolute: what to execute, and argv[0]. A link stays a link if an island
+	 * sees all of its way, because some programs go by the name they are called
+	 * by: sh, which may be bash or busybox; the python of a venv, which finds its
+	 * packages beside it. Otherwise it is resolved (/etc/alternatives).
+	 */
+	char program[PATH_MAX];
+	char root[PATH_MAX]; /* directory to bind read-only at its own path; "" inside /usr */
+	char source[64];     /* "host", or the settings file that named it */
+	/*
+	 * Why a request without a version gets this one: "preferred", "newest", or
+	 * "first found" where there are no versions; NULL for the others.
+	 */
+	const char *default_reason;
+};

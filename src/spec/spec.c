@@ -1,0 +1,274 @@
+#include "spec/spec.h"
+
+#include "base/attr.h"
+#include "base/parse.h"
+#include "core/limit.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *access_name(enum access a)
+{
+	return a == ACCESS_WRITE ? "rw" : "ro";
+}
+
+static void mount_spec_done(struct mount_spec *m)
+{
+	free(m->source);
+	free(m->target);
+}
+
+static void transfers_done(struct transfers *t)
+{
+	for (size_t i = 0; i < t->len; i++) {
+		free(t->items[i].from);
+		free(t->items[i].to);
+	}
+}
+
+void spec_done(struct spec *s)
+{
+	free(s->version);
+	free(s->code);
+	free(s->file);
+	free(s->stdin_file);
+	free(s->workdir);
+	strv_done(&s->args);
+	strv_done(&s->env);
+	for (size_t i = 0; i < s->n_mounts; i++)
+		mount_spec_done(&s->mounts[i]);
+	mount_spec_done(&s->workspace);
+	transfers_done(&s->put);
+	transfers_done(&s->get);
+	*s = (struct spec){0};
+}
+
+static int no_memory(struct cay_error *err)
+{
+	return cay_fail(err, CAY_E_INTERNAL, ENOMEM, "read the request");
+}
+
+bool island_path_ok(const char *path)
+{
+	size_t len = strlen(path);
+
+	if (path[0] != '/' || len >= PATH_MAX)
+		return false;
+	if (len == 1)
+		return true;
+	for (const char *p = path; *p;) {
+		size_t n = strcspn(p + 1, "/");
+
+		if (n == 0 || n > NAME_MAX || (n == 1 && p[1] == '.') ||
+		    (n == 2 && p[1] == '.' && p[2] == '.'))
+			return false;
+		p += n + 1;
+	}
+	return true;
+}
+
+/*
+ * Cuts ":ro" or ":rw" off the end. Anything else behind the last colon stays:
+ * it may be part of a name.
+ */
+static enum access cut_access(char *text)
+{
+	size_t len = strlen(text);
+	enum access access = ACCESS_READ;
+
+	if (len > 3 && text[len - 3] == ':' && text[len - 2] == 'r' &&
+	    (text[len - 1] == 'o' || text[len - 1] == 'w')) {
+		access = text[len - 1] == 'w' ? ACCESS_WRITE : ACCESS_READ;
+		text[len - 3] = '\0';
+	}
+	return access;
+}
+
+int spec_add_mount(struct spec *s, const char *text, struct cay_error *err)
+{
+	struct mount_spec *m = &s->mounts[s->n_mounts];
+	char *source = strdup(text), *colon;
+
+	if (s->n_mounts >= SPEC_MOUNTS_MAX) {
+		free(source);
+		return cay_fail(err, CAY_E_INVALID, 0, "more than %d mounts", SPEC_MOUNTS_MAX);
+	}
+	if (!source)
+		return no_memory(err);
+	*m = (struct mount_spec){.source = source, .access = cut_access(source)};
+	s->n_mounts++; /* spec_done() frees it from here on */
+	colon = strrchr(source, ':');
+	if (!colon || colon == source || !island_path_ok(colon + 1)) {
+		(void)cay_fail(err, CAY_E_INVALID, 0, "'%s' is not SRC:DEST[:ro|rw]", text);
+		return cay_hint(err, "DEST is an absolute path on the island, without '..'; "
+				     "for example --volume ./data:/data:ro");
+	}
+	m->target = strdup(colon + 1);
+	*colon = '\0';
+	return m->target ? 0 : no_memory(err);
+}
+
+int spec_set_workspace(struct spec *s, const char *text, struct cay_error *err)
+{
+	char *source = strdup(text);
+
+	if (!source)
+		return no_memory(err);
+	mount_spec_done(&s->workspace);
+	s->workspace = (struct mount_spec){.source = source, .access = cut_access(source)};
+	if (!*source)
+		return cay_fail(err, CAY_E_INVALID, 0, "the workspace '%s' names no directory", text);
+	s->workspace.target = strdup(ISLAND_WORKSPACE);
+	return s->workspace.target ? 0 : no_memory(err);
+}
+
+int transfers_add(struct transfers *t, const char *option, const char *text, struct cay_error *err)
+{
+	struct transfer *x = &t->items[t->len];
+	char *from, *colon;
+
+	if (t->len >= SPEC_TRANSFERS_MAX)
+		return cay_fail(err, CAY_E_INVALID, 0, "more than %d %s", SPEC_TRANSFERS_MAX, option);
+	from = strdup(text);
+	if (!from)
+		return no_memory(err);
+	*x = (struct transfer){.from = from};
+	t->len++;
+	colon = strrchr(from, ':');
+	if (colon) {
+		*colon = '\0';
+		x->to = strdup(colon + 1);
+		if (!x->to)
+			return no_memory(err);
+	}
+	if (!*from || (x->to && !*x->to))
+		return cay_fail(err, CAY_E_INVALID, 0, "%s '%s': a name is missing", option, text);
+	return 0;
+}
+
+static bool env_name_ok(const char *name, size_t len)
+{
+	if (len == 0 || (name[0] >= '0' && name[0] <= '9'))
+		return false;
+	for (size_t i = 0; i < len; i++) {
+		char c = name[i];
+
+		if (c != '_' && !(c >= '0' && c <= '9') && !(c >= 'a' && c <= 'z') &&
+		    !(c >= 'A' && c <= 'Z'))
+			return false;
+	}
+	return true;
+}
+
+int spec_add_env(struct spec *s, const char *text, struct cay_error *err)
+{
+	size_t len = strcspn(text, "=");
+	const char *value = text[len] ? text + len + 1 : NULL;
+	char *name;
+	int r;
+
+	if (!env_name_ok(text, len))
+		return cay_fail(err, CAY_E_INVALID, 0, "'%.*s' is no name of a variable",
+				(int)size_min(len, 64), text);
+	name = strndup(text, len);
+	if (!name)
+		return no_memory(err);
+	if (!value)
+		value = getenv(name);
+	r = value ? strv_set_env(&s->env, name, value) : 0;
+	free(name);
+	return r < 0 ? no_memory(err) : 0;
+}
+
+int spec_add_env_lines(struct spec *s, const char *file, char *text, struct cay_error *err)
+{
+	int line = 0;
+
+	for (char *next; text; text = next) {
+		line++;
+		next = strchr(text, '\n');
+		if (next)
+			*next++ = '\0';
+		text += strspn(text, " \t\r");
+		text[strcspn(text, "\r")] = '\0';
+		if (*text == '\0' || *text == '#')
+			continue;
+		if (spec_add_env(s, text, err) < 0)
+			return cay_wrap(err, "%s:%d", file, line);
+	}
+	return 0;
+}
+
+int spec_set_language(struct spec *s, const char *text, struct cay_error *err)
+{
+	const char *at = strchr(text, '@');
+	char *name = at ? strndup(text, (size_t)(at - text)) : strdup(text);
+
+	if (!name)
+		return no_memory(err);
+	s->language = language_find(name);
+	if (!s->language) {
+		(void)cay_fail(err, CAY_E_RUNTIME, 0, "no language is called '%.64s'", name);
+		free(name);
+		return cay_hint(err, "`cay runtimes` lists the languages and their versions");
+	}
+	free(name);
+	free(s->version);
+	s->version = NULL;
+	if (at && !at[1])
+		return cay_fail(err, CAY_E_INVALID, 0, "a version is missing in '%s'", text);
+	if (at) {
+		s->version = strdup(at + 1);
+		if (!s->version)
+			return no_memory(err);
+	}
+	return 0;
+}
+
+int spec_set_limit(struct spec *s, const char *name, const char *text, struct cay_error *err)
+{
+	return limit_parse(&s->limits, name, text, err);
+}
+
+int spec_set_engine(struct spec *s, const char *text, struct cay_error *err)
+{
+	static const char *const later[] = {"docker", "podman"};
+
+	if (strcmp(text, "auto") == 0)
+		s->engine = ENGINE_AUTO;
+	else if (strcmp(text, "native") == 0)
+		s->engine = ENGINE_NATIVE;
+	else if (strcmp(text, "direct") == 0)
+		s->engine = ENGINE_DIRECT;
+	else {
+		for (size_t i = 0; i < ARRAY_LEN(later); i++)
+			if (strcmp(text, later[i]) == 0) {
+				(void)cay_fail(err, CAY_E_UNSUPPORTED, 0,
+					       "the engine '%s' is not supported yet", text);
+				return cay_hint(err, "leave --engine out: the native engine "
+						     "needs no container engine");
+			}
+		(void)cay_fail(err, CAY_E_INVALID, 0, "no engine is called '%.64s'", text);
+		return cay_hint(err, "engines are auto, native, docker, podman, direct");
+	}
+	return 0;
+}
+
+int spec_set_workdir(struct spec *s, const char *path, struct cay_error *err)
+{
+	free(s->workdir);
+	/* A relative one counts from the workspace, as a shell there would. */
+	if (path[0] == '/')
+		s->workdir = strdup(path);
+	else if (asprintf(&s->workdir, "%s/%s", ISLAND_WORKSPACE, path) < 0)
+		s->workdir = NULL;
+	if (!s->workdir)
+		return no_memory(err);
+	if (!island_path_ok(s->workdir)) {
+		(void)cay_fail(err, CAY_E_INVALID, 0, "'%s' can't be a working directory", path);
+		return cay_hint(err, "a path on the island, without '.' and '..' in it");
+	}
+	return 0;
+}

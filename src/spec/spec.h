@@ -1,0 +1,96 @@
+/*
+ * spec.h: what was asked for, validated for form and nothing more: whether it
+ * may be had is policy's business.
+ */
+#pragma once
+
+#include "base/strv.h"
+#include "core/error.h"
+#include "core/limits.h"
+#include "spec/language.h"
+
+#include <stdbool.h>
+
+#define SPEC_MOUNTS_MAX    32
+#define SPEC_TRANSFERS_MAX 256
+
+#define ISLAND_WORKSPACE "/workspace"
+
+enum spec_kind {
+	SPEC_CODE,  /* code in a language */
+	SPEC_FILE,  /* a script on the host, copied in */
+	SPEC_ARGV,  /* a program of the island's */
+};
+
+enum spec_engine { ENGINE_AUTO, ENGINE_NATIVE, ENGINE_DIRECT };
+
+enum access { ACCESS_READ, ACCESS_WRITE };
+
+const char *access_name(enum access a); /* "ro", "rw" */
+
+struct mount_spec {
+	char *source; /* as the caller wrote it; relative to the caller's directory */
+	char *target; /* absolute, on the island */
+	enum access access;
+};
+
+/* Files in before (--put SRC[:DEST]) and out after (--get GLOB[:DEST]). */
+struct transfer {
+	char *from;
+	char *to; /* NULL: same name */
+};
+
+struct transfers {
+	struct transfer items[SPEC_TRANSFERS_MAX];
+	size_t len;
+};
+
+struct spec {
+	enum spec_kind kind;
+	const struct language *language; /* NULL for SPEC_ARGV */
+	char *version;                   /* NULL: whatever is preferred */
+	char *code;                      /* SPEC_CODE; code_len bytes */
+	size_t code_len;
+	char *file; /* SPEC_FILE */
+	struct strv args; /* SPEC_ARGV: the argv; else what follows the code or file */
+	struct strv env;  /* NAME=VALUE */
+	char *stdin_file; /* NULL: the caller's own */
+	struct limits limits; /* 0: not asked for */
+	struct mount_spec mounts[SPEC_MOUNTS_MAX];
+	size_t n_mounts;
+	struct mount_spec workspace; /* source NULL: scratch */
+	char *workdir;               /* NULL: the workspace */
+	struct transfers put, get;
+	enum spec_engine engine;
+	bool allow_degraded;
+};
+
+void spec_done(struct spec *s);
+
+/* "SRC:DEST[:ro|rw]" into the next mount. */
+int spec_add_mount(struct spec *s, const char *text, struct cay_error *err);
+
+/* "SRC[:ro|rw]" */
+int spec_set_workspace(struct spec *s, const char *text, struct cay_error *err);
+
+/* "FROM[:TO]" */
+int transfers_add(struct transfers *t, const char *option, const char *text, struct cay_error *err);
+
+/* "K=V", or "K" for the caller's own value (nothing if it has none). */
+int spec_add_env(struct spec *s, const char *text, struct cay_error *err);
+
+/* A file's lines of the same, with # comments and empty lines. */
+int spec_add_env_lines(struct spec *s, const char *file, char *text, struct cay_error *err);
+
+/* "python", "node@22" */
+int spec_set_language(struct spec *s, const char *text, struct cay_error *err);
+
+/* "memory", "512m"; names are those of the API's limits object. */
+int spec_set_limit(struct spec *s, const char *name, const char *text, struct cay_error *err);
+
+int spec_set_engine(struct spec *s, const char *text, struct cay_error *err);
+
+int spec_set_workdir(struct spec *s, const char *path, struct cay_error *err);
+
+/* Whether a path on the island is absolute, without "." and ".." and empty parts. */
+bool island_path_ok(const char *path);
