@@ -191,11 +191,11 @@ int msg_send(int sock, const void *data, size_t len, const int *fds, size_t n_fd
 
 		memset(&control, 0, sizeof(control));
 		msg.msg_control = &control;
-		msg.msg_controllen = CMSG_SPACE(n_fds * sizeof(int));
+		msg.msg_controllen = (__typeof__(msg.msg_controllen))CMSG_SPACE(n_fds * sizeof(int));
 		c = CMSG_FIRSTHDR(&msg);
 		c->cmsg_level = SOL_SOCKET;
 		c->cmsg_type = SCM_RIGHTS;
-		c->cmsg_len = CMSG_LEN(n_fds * sizeof(int));
+		c->cmsg_len = (__typeof__(c->cmsg_len))CMSG_LEN(n_fds * sizeof(int));
 		memcpy(CMSG_DATA(c), fds, n_fds * sizeof(int));
 	}
 	do
@@ -209,6 +209,10 @@ static void close_all(const int *fds, size_t n)
 	for (size_t i = 0; i < n; i++)
 		(void)close(fds[i]);
 }
+
+/* musl's CMSG_NXTHDR() mixes signs in a way that is right and warned about. */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wsign-conversion"
 
 /* How many came; those past max are closed. */
 static size_t take_fds(struct msghdr *msg, int *fds, size_t max)
@@ -234,6 +238,8 @@ static size_t take_fds(struct msghdr *msg, int *fds, size_t max)
 	}
 	return came;
 }
+
+#pragma GCC diagnostic pop
 
 ssize_t msg_recv(int sock, void *data, size_t size, int *ret_fds, size_t max_fds,
 		 size_t *ret_n_fds)

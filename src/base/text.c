@@ -3,8 +3,6 @@
 #include "base/buf.h"
 
 #include <errno.h>
-#include <netinet/in.h>
-#include <resolv.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -86,26 +84,24 @@ int text_append_utf8(struct buf *out, const char *s, size_t len)
 	return r;
 }
 
+/* glibc has b64_ntop() for this, musl has nothing, and a library for one loop would be heavy. */
 int text_append_base64(struct buf *out, const void *data, size_t len)
 {
+	static const char digits[] =
+		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 	const unsigned char *p = data;
-	char chunk[4 * 1024 + 1];
+	int r = 0;
 
-	/* Chunks of 3 * 1024 bytes need no padding but in the last one. */
-	while (len > 0) {
-		size_t n = size_min(len, 3 * 1024);
-		int got = b64_ntop(p, n, chunk, sizeof(chunk));
-		int r;
+	for (; len > 0 && r == 0; p += 3, len -= size_min(len, 3)) {
+		uint32_t bits = (uint32_t)p[0] << 16 | (len > 1 ? (uint32_t)p[1] << 8 : 0) |
+				(len > 2 ? (uint32_t)p[2] : 0);
+		char four[4] = {digits[bits >> 18], digits[bits >> 12 & 63],
+				len > 1 ? digits[bits >> 6 & 63] : '=',
+				len > 2 ? digits[bits & 63] : '='};
 
-		if (got < 0)
-			return -EINVAL;
-		r = buf_append(out, chunk, (size_t)got);
-		if (r < 0)
-			return r;
-		p += n;
-		len -= n;
+		r = buf_append(out, four, sizeof(four));
 	}
-	return 0;
+	return r;
 }
 
 enum { PLAIN, ESCAPE, CSI, UTF8 };

@@ -7,7 +7,6 @@
  * named here: none of it holds secrets on any machine that is set up sanely.
  */
 const struct host_item host_items[] = {
-	{HOST_DIR, "usr", NULL},
 	{HOST_TREE, "usr", NULL},
 	{HOST_ALIAS, "bin", NULL},
 	{HOST_ALIAS, "sbin", NULL},
@@ -53,15 +52,15 @@ const struct host_item host_items[] = {
 	 "passwd: files\ngroup: files\nhosts: files dns\nservices: files\nprotocols: files\n"},
 	{HOST_TREE, "etc/alternatives", NULL},
 	{HOST_TREE, "etc/fonts", NULL},
-	{HOST_TREE, "etc/ld.so.cache", NULL},
-	{HOST_TREE, "etc/localtime", NULL},
-	{HOST_TREE, "etc/mime.types", NULL},
-	{HOST_TREE, "etc/os-release", NULL},
-	{HOST_TREE, "etc/protocols", NULL},
-	{HOST_TREE, "etc/services", NULL},
+	{HOST_COPY, "etc/ld.so.cache", NULL},
+	{HOST_COPY, "etc/localtime", NULL},
+	{HOST_COPY, "etc/mime.types", NULL},
+	{HOST_COPY, "etc/os-release", NULL},
+	{HOST_COPY, "etc/protocols", NULL},
+	{HOST_COPY, "etc/services", NULL},
 	{HOST_TREE, "etc/ssl/certs", NULL},
-	{HOST_TREE, "etc/ssl/openssl.cnf", NULL},
-	{HOST_TREE, "etc/timezone", NULL},
+	{HOST_COPY, "etc/ssl/openssl.cnf", NULL},
+	{HOST_COPY, "etc/timezone", NULL},
 };
 const size_t n_host_items = ARRAY_LEN(host_items);
 

@@ -11,7 +11,8 @@
 
 enum host_kind {
 	HOST_DIR,     /* an empty directory */
-	HOST_TREE,    /* the host's directory or file, read-only; skipped where the host has none */
+	HOST_TREE,    /* the host's directory, read-only; skipped where the host has none */
+	HOST_COPY,    /* the host's file, read-only; skipped where the host has none */
 	HOST_ALIAS,   /* as the host has it: its symlink, or else its directory, read-only */
 	HOST_SYMLINK, /* a symlink with this target */
 	HOST_FILE,    /* a file with this content */

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "engine/pipes.h"
+#include "engine/sys.h"
 #include "engine/watch.h"
 
 #include <dirent.h>
@@ -21,7 +22,6 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/pidfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -94,7 +94,7 @@ _noreturn_ static void child(const struct plan *p, const struct direct *d, const
 	    set_rlimits(&p->limits) == 0 && fchdir(d->workspace_fd) == 0 &&
 	    chdir(host_path(plan_str(p, p->workdir))) == 0 && dup2(stdio[0], 0) == 0 &&
 	    dup2(stdio[1], 1) == 1 && dup2(stdio[2], 2) == 2 &&
-	    close_range(3, ~0u, CLOSE_RANGE_CLOEXEC) == 0)
+	    sys_close_range(3, ~0u, CLOSE_RANGE_CLOEXEC) == 0)
 		(void)execvpe(argv[0], argv, env);
 	saved = errno;
 	(void)fd_write_all(report, &saved, sizeof(saved));
@@ -129,7 +129,7 @@ static int start(const struct plan *p, struct direct *d, const int stdio[3], str
 			       "%s can't be executed", argv[0]);
 		err->exit_code = failed == ENOENT ? 127 : 126;
 	} else {
-		d->pidfd = pidfd_open(d->pid, 0);
+		d->pidfd = sys_pidfd_open(d->pid);
 		r = d->pidfd < 0 ? cay_fail(err, CAY_E_INTERNAL, errno, "watch the program") : 0;
 	}
 out:

@@ -228,11 +228,6 @@ void cgroups_init(struct cgroups *c)
 	} else {
 		use_v1(c, text);
 	}
-	if (fd_read_text_at(AT_FDCWD, "/proc/swaps", text, sizeof(text)) > 0) {
-		const char *second = strchr(text, '\n');
-
-		c->swap = second && second[1];
-	}
 }
 
 void cgroups_done(struct cgroups *c)
@@ -285,18 +280,29 @@ static uint64_t read_field(int dir, const char *file, const char *field)
 	return 0;
 }
 
-static int set_memory1(const struct cgroup *c, int dir, uint64_t bytes)
+/* Kernels without swap accounting have no file for it, which only matters if there is swap. */
+static int without_swap(int r)
+{
+	char text[4096];
+	const char *first;
+
+	if (r != -ENOENT || fd_read_text_at(AT_FDCWD, "/proc/swaps", text, sizeof(text)) < 0)
+		return r;
+	first = strchr(text, '\n'); /* behind the heading */
+	return first && first[1] ? r : 0;
+}
+
+static int set_memory1(int dir, uint64_t bytes)
 {
 	int r = write_u64(dir, "memory.limit_in_bytes", bytes);
 
 	if (r < 0)
 		return r;
 	/* Memory and swap together: the same number leaves no swap. */
-	r = write_u64(dir, "memory.memsw.limit_in_bytes", bytes);
-	return r == -ENOENT && !c->host->swap ? 0 : r;
+	return without_swap(write_u64(dir, "memory.memsw.limit_in_bytes", bytes));
 }
 
-static int set_memory2(const struct cgroup *c, int dir, uint64_t bytes)
+static int set_memory2(int dir, uint64_t bytes)
 {
 	int r = write_u64(dir, "memory.max", bytes);
 
@@ -304,8 +310,7 @@ static int set_memory2(const struct cgroup *c, int dir, uint64_t bytes)
 		r = fd_write_file_at(dir, "memory.oom.group", "1");
 	if (r < 0)
 		return r;
-	r = write_u64(dir, "memory.swap.max", 0);
-	return r == -ENOENT && !c->host->swap ? 0 : r;
+	return without_swap(write_u64(dir, "memory.swap.max", 0));
 }
 
 static int set_cpu1(int dir, uint64_t quota_us)
@@ -335,8 +340,7 @@ static int set_limit(const struct cgroup *c, enum controller k, const struct lim
 
 	switch (k) {
 	case CONTROLLER_MEMORY:
-		return v2 ? set_memory2(c, dir, l->memory_bytes)
-			  : set_memory1(c, dir, l->memory_bytes);
+		return v2 ? set_memory2(dir, l->memory_bytes) : set_memory1(dir, l->memory_bytes);
 	case CONTROLLER_PIDS:
 		return write_u64(dir, "pids.max", l->pids + INIT_PIDS);
 	case CONTROLLER_CPU:
@@ -384,7 +388,6 @@ static int make_controller(struct cgroup *c, enum controller k, const struct lim
 	r = make_dir(c->host->dir[k], c->name, &c->dir[k]);
 	if (r < 0)
 		return r;
-	c->joined_by_birth = false;
 	c->tasks[k] = openat(c->dir[k], "tasks", O_WRONLY | O_CLOEXEC);
 	if (c->tasks[k] < 0)
 		return -errno;
@@ -412,54 +415,44 @@ static int refuse(const struct cgroup *c, enum controller k, int r, const struct
 	return cay_hint(err, "`cay doctor` says what is missing; --allow-degraded runs without it");
 }
 
-int cgroup_make(const struct cgroups *host, const char *id, const struct limits *limits,
-		bool allow_degraded, struct cgroup *ret, struct cay_error *err)
+int cgroup_make(const struct cgroups *host, const char *id, struct cgroup *ret,
+		struct cay_error *err)
 {
-	struct cgroup c = CGROUP_NONE;
+	int r;
 
-	c.host = host;
-	c.joined_by_birth = true;
-	(void)snprintf(c.name, sizeof(c.name), "cay-%d-%s", (int)getpid(), id);
-	if (host->unified >= 0 && make_dir(host->unified, c.name, &c.unified) < 0) {
-		int saved = errno;
+	*ret = CGROUP_NONE;
+	ret->host = host;
+	(void)snprintf(ret->name, sizeof(ret->name), "cay-%d-%s", (int)getpid(), id);
+	r = host->unified >= 0 ? make_dir(host->unified, ret->name, &ret->unified) : 0;
+	return r < 0 ? cay_fail(err, CAY_E_NOT_ENFORCEABLE, -r, "make the cgroup %s", ret->name) : 0;
+}
 
-		cgroup_remove(&c);
-		return cay_fail(err, CAY_E_NOT_ENFORCEABLE, saved, "make the cgroup %s", c.name);
-	}
+int cgroup_limit(struct cgroup *c, const struct limits *limits, bool allow_degraded,
+		 struct cay_error *err)
+{
 	for (int k = 0; k < CONTROLLERS; k++) {
 		int r = -ENOENT;
 
-		if (host->dir[k] >= 0)
-			r = make_controller(&c, (enum controller)k, limits);
-		if (r == 0)
-			continue;
-		if (!allow_degraded) {
-			(void)refuse(&c, (enum controller)k, r, limits, err);
-			cgroup_remove(&c);
-			return -1;
-		}
-		fd_closep(&c.tasks[k]);
+		if (c->host->dir[k] >= 0)
+			r = make_controller(c, (enum controller)k, limits);
+		if (r < 0 && !allow_degraded)
+			return refuse(c, (enum controller)k, r, limits, err);
+		if (r < 0)
+			fd_closep(&c->tasks[k]);
 	}
-	c.oom_kills = cgroup_oom_kills(&c);
-	c.oom_kills = 0;
-	*ret = c;
 	return 0;
 }
 
-int cgroup_join(const struct cgroup *c)
+void cgroup_ticket(const struct cgroup *c, struct cgroup_ticket *ret)
 {
-	for (int k = 0; k < CONTROLLERS; k++)
-		/* "tasks", not "cgroup.procs": the latter waits for an RCU grace period (4 ms). */
-		if (c->tasks[k] >= 0) {
-			int r = fd_write_all(c->tasks[k], "0", 1);
-
-			if (r < 0)
-				return r;
-		}
-	return 0;
+	memcpy(ret->name, c->name, sizeof(ret->name));
+	for (int k = 0; k < CONTROLLERS; k++) {
+		ret->v1[k] = c->tasks[k] >= 0;
+		ret->v2[k] = c->dir[k] >= 0 && c->host->v2[k];
+	}
 }
 
-/* Does the text of /proc/PID/cgroup say that the controller is in our directory? */
+/* Does the text of /proc/self/cgroup say that the controller is in our directory? */
 static bool is_member(const char *text, const char *controller, const char *name)
 {
 	char path[4096];
@@ -469,6 +462,29 @@ static bool is_member(const char *text, const char *controller, const char *name
 		return false;
 	last = strrchr(path, '/');
 	return last && strcmp(last + 1, name) == 0;
+}
+
+int cgroup_join(const struct cgroup_ticket *t, const int *tasks, struct cay_error *err)
+{
+	char text[4096];
+
+	for (int k = 0, n = 0; k < CONTROLLERS; k++) {
+		/* "tasks", not "cgroup.procs": the latter waits for an RCU grace period (4 ms). */
+		int r = t->v1[k] ? fd_write_all(tasks[n++], "0", 1) : 0;
+
+		if (r < 0)
+			return cay_fail(err, CAY_E_NOT_ENFORCEABLE, -r, "join the cgroup of %s",
+					controller_names[k]);
+	}
+	if (fd_read_text_at(AT_FDCWD, "/proc/self/cgroup", text, sizeof(text)) < 0)
+		return cay_fail(err, CAY_E_NOT_ENFORCEABLE, errno, "read /proc/self/cgroup");
+	for (int k = 0; k < CONTROLLERS; k++)
+		if ((t->v1[k] && !is_member(text, controller_names[k], t->name)) ||
+		    (t->v2[k] && !is_member(text, "", t->name)))
+			return cay_fail(err, CAY_E_NOT_ENFORCEABLE, 0,
+					"the island is not in its cgroup of %s",
+					controller_names[k]);
+	return 0;
 }
 
 static uint64_t limit_in_force(const struct cgroup *c, enum controller k)
@@ -499,30 +515,23 @@ static uint64_t limit_in_force(const struct cgroup *c, enum controller k)
 	return v;
 }
 
-int cgroup_verify(const struct cgroup *c, int pid, const struct limits *limits,
-		  struct isolation *ret, struct cay_error *err)
+void cgroup_read_back(const struct cgroup *c, const struct limits *limits, struct isolation *ret)
 {
 	const uint64_t want[CONTROLLERS] = {limits->memory_bytes, limits->pids, limits->cpus_milli};
 	const char **how[CONTROLLERS] = {&ret->memory, &ret->pids, &ret->cpu};
-	char file[40], text[4096];
 
-	(void)snprintf(file, sizeof(file), "/proc/%d/cgroup", pid);
-	if (fd_read_text_at(AT_FDCWD, file, text, sizeof(text)) < 0)
-		return cay_fail(err, CAY_E_INTERNAL, errno, "read %s", file);
 	for (int k = 0; k < CONTROLLERS; k++) {
-		bool v2 = c->host->v2[k];
 		uint64_t v;
 
 		*how[k] = "none";
-		if (c->dir[k] < 0 || !is_member(text, v2 ? "" : controller_names[k], c->name))
+		if (c->dir[k] < 0)
 			continue;
 		v = limit_in_force(c, (enum controller)k);
 		/* Memory is kept in whole pages. */
 		if (v > want[k] || (k == CONTROLLER_MEMORY ? v + 65536 < want[k] : v != want[k]))
 			continue;
-		*how[k] = v2 ? "cgroup2" : "cgroup1";
+		*how[k] = c->host->v2[k] ? "cgroup2" : "cgroup1";
 	}
-	return 0;
 }
 
 void cgroup_kill(const struct cgroup *c)
@@ -534,13 +543,12 @@ void cgroup_kill(const struct cgroup *c)
 uint64_t cgroup_oom_kills(const struct cgroup *c)
 {
 	int dir = c->dir[CONTROLLER_MEMORY];
-	uint64_t n;
 
 	if (dir < 0)
 		return 0;
-	n = read_field(dir, c->host->v2[CONTROLLER_MEMORY] ? "memory.events" : "memory.oom_control",
-		       "oom_kill");
-	return n > c->oom_kills ? n - c->oom_kills : 0;
+	return read_field(dir,
+			  c->host->v2[CONTROLLER_MEMORY] ? "memory.events" : "memory.oom_control",
+			  "oom_kill");
 }
 
 uint64_t cgroup_cpu_ms(const struct cgroup *c)

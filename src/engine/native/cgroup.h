@@ -25,7 +25,6 @@ struct cgroups {
 	bool v2[CONTROLLERS];         /* which kind dir is */
 	int unified;                  /* the v2 tree, for birth and cgroup.kill; -1: none */
 	char why[CONTROLLERS][160];   /* why a controller can't be had */
-	bool swap;                    /* the host has swap: memory must limit it too */
 };
 
 #define CGROUP_NAME_SIZE 64
@@ -33,13 +32,10 @@ struct cgroups {
 struct cgroup {
 	const struct cgroups *host;
 	char name[CGROUP_NAME_SIZE]; /* "" until made */
+	int unified;                 /* v2: where the island is born; -1: none */
 	int dir[CONTROLLERS];        /* -1: this controller is not used */
-	int unified;                 /* -1: none */
-	int tasks[CONTROLLERS];      /* v1: the child writes 0 here */
+	int tasks[CONTROLLERS];      /* v1: the island writes 0 here; -1 */
 	int oom_event;               /* readable on OOM (v1); -1 */
-	uint64_t oom_kills;          /* at the start: a pooled directory counts on */
-	bool joined_by_birth;        /* every controller is v2 */
-	unsigned made;               /* bits of controllers whose directory we made */
 };
 
 /* Finds out; lacking controllers are no failure here, but have a reason in why[]. */
@@ -50,27 +46,37 @@ void cgroups_done(struct cgroups *c);
 int cgroups_sweep(const struct cgroups *c);
 
 #define CGROUP_NONE                                                                                \
-	((struct cgroup){.dir = {-1, -1, -1}, .unified = -1, .tasks = {-1, -1, -1}, .oom_event = -1})
+	((struct cgroup){.unified = -1, .dir = {-1, -1, -1}, .tasks = {-1, -1, -1}, .oom_event = -1})
 
 /*
- * Makes an island's directories and sets the limits. A limit that can't be had
- * is CAY_E_NOT_ENFORCEABLE, or, where allow_degraded, its name in degraded. On
- * failure nothing is left.
+ * In two parts, so that the second, which takes longer, can run while the
+ * island already sets itself up: the directory to be born in, and then the
+ * limits. A limit that can't be had is CAY_E_NOT_ENFORCEABLE, unless
+ * allow_degraded; then its dir stays -1. cgroup_remove() in any case.
  */
-int cgroup_make(const struct cgroups *host, const char *id, const struct limits *limits,
-		bool allow_degraded, struct cgroup *ret, struct cay_error *err);
+int cgroup_make(const struct cgroups *host, const char *id, struct cgroup *ret,
+		struct cay_error *err);
+int cgroup_limit(struct cgroup *c, const struct limits *limits, bool allow_degraded,
+		 struct cay_error *err);
 
-/* In the child: joins the v1 directories. 0 or -errno. */
-int cgroup_join(const struct cgroup *c);
+/* Reads the limits back: sets memory, pids and cpu of ret to how each is held. */
+void cgroup_read_back(const struct cgroup *c, const struct limits *limits, struct isolation *ret);
 
-/* Reads back what is in force for pid: sets memory, pids and cpu of ret. */
-int cgroup_verify(const struct cgroup *c, int pid, const struct limits *limits,
-		  struct isolation *ret, struct cay_error *err);
+/* What an island must know to join and to see that it did. */
+struct cgroup_ticket {
+	char name[CGROUP_NAME_SIZE];
+	uint8_t v1[CONTROLLERS], v2[CONTROLLERS]; /* which kind holds each controller, if any */
+};
+
+void cgroup_ticket(const struct cgroup *c, struct cgroup_ticket *ret);
+
+/* On the island: joins by the tasks fds (in the order of v1), and checks by /proc that it is in. */
+int cgroup_join(const struct cgroup_ticket *t, const int *tasks, struct cay_error *err);
 
 /* Kills every process in it, where the kernel can do that at once. */
 void cgroup_kill(const struct cgroup *c);
 
-/* The number of OOM kills since cgroup_make(). */
+/* The number of OOM kills. */
 uint64_t cgroup_oom_kills(const struct cgroup *c);
 
 /* CPU time of all its processes, living and dead; 0 if it is not known. */

@@ -5,7 +5,7 @@
 #include "engine/native/island.h"
 #include "engine/native/landlock.h"
 #include "engine/native/seccomp.h"
-#include "engine/native/sys.h"
+#include "engine/sys.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -33,9 +33,7 @@ static int fail(struct cay_error *err, const char *what)
 
 int confine_cgroup(struct island *i, struct cay_error *err)
 {
-	int r = cgroup_join(i->cgroup);
-
-	return r < 0 ? cay_fail(err, CAY_E_NOT_ENFORCEABLE, -r, "join the cgroups") : 0;
+	return cgroup_join(&i->ticket, i->tasks, err);
 }
 
 /* Not by a clone flag: the namespace's root is where the process is at that moment. */
@@ -63,13 +61,19 @@ int confine_hostname(struct island *i _unused_, struct cay_error *err)
 		       : 0;
 }
 
-int confine_loopback(struct island *i, struct cay_error *err)
+/*
+ * Not by a clone flag: making a network takes longer than all the rest of the
+ * clone, and in clone() the launcher would have to wait for it.
+ */
+int confine_network(struct island *i, struct cay_error *err)
 {
 	struct ifreq lo = {.ifr_name = "lo", .ifr_flags = IFF_UP};
 	_cleanup_(fd_closep) int sock = -1;
 
 	if (i->network_ready)
 		return 0;
+	if (unshare(CLONE_NEWNET) < 0)
+		return fail(err, "make a network namespace");
 	sock = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	return sock < 0 || ioctl(sock, SIOCSIFFLAGS, &lo) < 0 ? fail(err, "bring up loopback") : 0;
 }
@@ -125,23 +129,22 @@ int confine_rlimits(struct island *i, struct cay_error *err)
 
 /*
  * As many CPUs as may be used are in sight, so that programs size their thread
- * pools by what they get. Which ones: from the next to the launcher's on, so
- * that islands spread and do not compete with it.
+ * pools by what they get. They are counted from the one we are on: the kernel
+ * just chose it as the idlest, and moving away would cost a wake-up.
  */
 int confine_cpus(struct island *i, struct cay_error *err)
 {
 	uint64_t want = (i->plan->limits.cpus_milli + 999) / 1000;
 	cpu_set_t have, use;
-	unsigned n, at = (unsigned)sched_getcpu() + 1;
+	int cpu_now = sched_getcpu();
 
-	if (sched_getaffinity(0, sizeof(have), &have) < 0)
+	if (cpu_now < 0 || sched_getaffinity(0, sizeof(have), &have) < 0)
 		return fail(err, "read the CPUs");
-	n = (unsigned)CPU_COUNT(&have);
-	if (want >= n)
+	if (want >= (uint64_t)CPU_COUNT(&have))
 		return 0;
 	CPU_ZERO(&use);
 	for (unsigned k = 0; k < CPU_SETSIZE && want > 0; k++) {
-		unsigned cpu = (at + k) % CPU_SETSIZE;
+		unsigned cpu = ((unsigned)cpu_now + k) % CPU_SETSIZE;
 
 		if (CPU_ISSET(cpu, &have)) {
 			CPU_SET(cpu, &use);
@@ -219,7 +222,7 @@ int confine_stdio(struct island *i, struct cay_error *err)
 		if (dup2(i->stdio[n], n) < 0)
 			return fail(err, "connect standard input and output");
 	/* All were made O_CLOEXEC; this holds for those a caller left open in us, too. */
-	if (close_range(3, ~0u, CLOSE_RANGE_CLOEXEC) < 0)
+	if (sys_close_range(3, ~0u, CLOSE_RANGE_CLOEXEC) < 0)
 		return fail(err, "close what is not the program's");
 	return 0;
 }
@@ -283,9 +286,9 @@ static int read_capabilities(struct facts *f)
 		if (have < 0)
 			break;
 		f->caps_bounding |= (uint64_t)(have != 0) << cap;
-		if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_IS_SET, cap, 0, 0) > 0)
-			f->caps_ambient |= 1ull << cap;
 	}
+	/* The kernel keeps it within permitted and inheritable. */
+	f->caps_ambient = f->caps_permitted & f->caps_inheritable;
 	return 0;
 }
 
@@ -352,7 +355,38 @@ int confine_init(struct island *i, struct cay_error *err)
 	if (control < 0 && i->control != 3)
 		return fail(err, "keep the control socket");
 	i->control = 3;
-	if (close_range(4, ~0u, 0) < 0 || close_range(0, 2, 0) < 0)
+	if (sys_close_range(4, ~0u, 0) < 0 || sys_close_range(0, 2, 0) < 0)
 		return fail(err, "close init's fds");
 	return confine_seccomp(i, err);
+}
+
+static int not_in_force(struct cay_error *err, const char *what)
+{
+	return cay_fail(err, CAY_E_NOT_ENFORCEABLE, 0, "%s not in force on the island", what);
+}
+
+int facts_check(const struct facts *f, const struct plan *p, const uint64_t host[NAMESPACES],
+		struct cay_error *err)
+{
+	for (int n = 0; n < NAMESPACES; n++)
+		if (f->namespaces[n] == 0 || f->namespaces[n] == host[n])
+			return cay_fail(err, CAY_E_NOT_ENFORCEABLE, 0,
+					"the island has no %s namespace of its own",
+					namespace_names[n]);
+	if (f->uid != ISLAND_UID || f->gid != ISLAND_GID)
+		return not_in_force(err, "the user is");
+	if (f->caps_effective | f->caps_permitted | f->caps_inheritable | f->caps_bounding |
+	    f->caps_ambient)
+		return not_in_force(err, "the empty capability sets are");
+	if (f->no_new_privs != 1)
+		return not_in_force(err, "no_new_privs is");
+	if (f->seccomp_mode != 2)
+		return not_in_force(err, "the system call filter is");
+	if (!f->root_read_only)
+		return not_in_force(err, "the read-only root is");
+	if (f->scratch_bytes == 0 || f->scratch_bytes > p->limits.disk_bytes + 65536)
+		return not_in_force(err, "the disk limit is");
+	if (f->open_files > p->limits.open_files || f->core_bytes != 0)
+		return not_in_force(err, "the resource limits are");
+	return 0;
 }

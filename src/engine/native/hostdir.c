@@ -4,7 +4,7 @@
 #include "base/buf.h"
 #include "base/fd.h"
 #include "engine/native/mount.h"
-#include "engine/native/sys.h"
+#include "engine/sys.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -14,7 +14,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <sys/wait.h>
@@ -259,7 +258,7 @@ int hostdir_idmap(struct hostdir *h, enum access access, bool shift, uid_t islan
 		attr.attr_set |= MOUNT_ATTR_IDMAP;
 		attr.userns_fd = (unsigned)userns;
 	}
-	if (mount_setattr(h->tree, "", AT_EMPTY_PATH | AT_RECURSIVE, &attr, sizeof(attr)) == 0)
+	if (sys_mount_setattr(h->tree, AT_RECURSIVE, &attr) == 0)
 		return 0;
 	if (errno != EINVAL && errno != EPERM && errno != EOPNOTSUPP)
 		return cay_fail(err, CAY_E_ENGINE, errno, "prepare the mount of %s", h->path);

@@ -21,21 +21,26 @@
  * that the last process reads back, so a step that did nothing is noticed.
  */
 const struct step island_steps[] = {
-	/* Limits first: everything after is charged to the island. */
+	/* The dearest part, done while the launcher does its own. */
+	{"network", STEP_EARLY, confine_network},
+	{"hostname", STEP_EARLY, confine_hostname},
+
+	/* Limits before anything that takes memory. */
 	{"cgroup", STEP_INIT, confine_cgroup},
 	{"cgroup namespace", STEP_INIT, confine_cgroup_namespace},
 	{"ids", STEP_INIT, confine_ids},
-	{"hostname", STEP_INIT, confine_hostname},
-	{"loopback", STEP_INIT, confine_loopback},
 
 	{"root", STEP_ROOT, layout_root},
+	{"mount points", STEP_ROOT, layout_mount_points},
+	/* Before anything that stays writable is placed, after all that needs a place. */
+	{"read-only root", STEP_ROOT, layout_seal},
+	{"devices", STEP_ROOT, layout_devices},
 	/* /proc while the host's is still in sight: the kernel grants no more than was visible. */
 	{"proc", STEP_INIT, layout_proc},
 	{"proc masks", STEP_INIT, layout_proc_masks},
 	{"scratch", STEP_INIT, layout_scratch},
 	{"terminals", STEP_INIT, layout_devpts},
 	{"mounts", STEP_INIT, layout_mounts},
-	{"read-only root", STEP_ROOT, layout_seal},
 	{"pivot", STEP_ROOT, layout_enter},
 
 	{"keyring", STEP_INIT, confine_keyring},
@@ -82,14 +87,16 @@ static void report_failure(const struct island *i, const struct cay_error *err)
 }
 
 /* Waits for the launcher's word; anything else, also its death, ends the island. */
-static void await(const struct island *i, enum message_kind kind)
+static void await(struct island *i, enum message_kind kind)
 {
 	struct message m;
 	size_t n_fds;
-	ssize_t n = msg_recv(i->control, &m, sizeof(m), NULL, 0, &n_fds);
+	ssize_t n = msg_recv(i->control, &m, sizeof(m), i->tasks, CONTROLLERS, &n_fds);
 
 	if (n != (ssize_t)sizeof(m) || m.kind != (uint32_t)kind)
 		_exit(125);
+	if (kind == MESSAGE_MAPPED)
+		i->ticket = m.ticket;
 }
 
 /* execvpe(), but without malloc and with the island's own PATH. */
@@ -138,13 +145,15 @@ static int program_main(void *arg)
 	struct cay_error err;
 	int saved;
 
-	if (run_steps(i, STEP_PROGRAM, &err) < 0 || confine_read_facts(i, &m.facts, &err) < 0) {
+	if (run_steps(i, STEP_PROGRAM, &err) < 0 || confine_read_facts(i, &m.facts, &err) < 0 ||
+	    facts_check(&m.facts, i->plan, i->host_namespaces, &err) < 0) {
 		report_failure(i, &err);
 		_exit(125);
 	}
-	if (msg_send(i->control, &m, sizeof(m), &i->scratch_fd, i->scratch_fd >= 0 ? 1 : 0) < 0)
+	if (msg_send(i->control, &m, sizeof(m), &i->scratch_fd, i->held ? 1 : 0) < 0)
 		_exit(125);
-	await(i, MESSAGE_GO);
+	if (i->held)
+		await(i, MESSAGE_GO);
 	exec_search(search_path(p->env), p->argv, p->env);
 	saved = errno;
 	if (saved == ENOENT || saved == ENOTDIR)
@@ -205,6 +214,7 @@ void island_main(struct island *i)
 	struct message end = {.kind = MESSAGE_EXITED};
 	struct cay_error err;
 	pid_t pid;
+	int r;
 
 	i->root_fd = -1;
 	i->scratch_fd = -1;
@@ -213,8 +223,12 @@ void island_main(struct island *i)
 	fill_list(p, p->argv, program.argv);
 	fill_list(p, p->env, program.env);
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-	await(i, MESSAGE_MAPPED);
-	if (run_steps(i, STEP_INIT, &err) < 0) {
+	r = run_steps(i, STEP_EARLY, &err);
+	if (r == 0) {
+		await(i, MESSAGE_MAPPED);
+		r = run_steps(i, STEP_INIT, &err);
+	}
+	if (r < 0) {
 		report_failure(i, &err);
 		_exit(125);
 	}

@@ -8,11 +8,16 @@
  *       │                  │                        │
  *       └── control ───────┴────────────────────────┘   one SOCK_SEQPACKET pair
  *
- *   launcher -> island   MESSAGE_MAPPED   the uid maps are written, go on
- *   island -> launcher   MESSAGE_READY    all steps done; facts read back; the scratch fd rides along
- *   launcher -> island   MESSAGE_GO       the facts were found good, files are in: exec
+ *   launcher -> island   MESSAGE_MAPPED   ids are mapped, cgroups are made (their fds ride along)
+ *   island -> launcher   MESSAGE_READY    all steps done, facts read back and found good
+ *   launcher -> island   MESSAGE_GO       only where held: files are in, exec
  *   island -> launcher   MESSAGE_FAILED   a step or the exec failed (struct cay_error)
  *   island -> launcher   MESSAGE_EXITED   the program ended (wait status)
+ *
+ * Launcher and island work at the same time where they can: while the launcher
+ * maps ids and makes cgroups, the island makes its network. The island itself
+ * checks what it reads back, by the same function as the launcher, and does not
+ * wait for an answer unless it is held: that would cost two wake-ups.
  *
  * The control socket is closed by exec, so user code never holds it. If the
  * launcher dies, PR_SET_PDEATHSIG kills PID 1 and with it everything inside;
@@ -54,6 +59,7 @@ struct message {
 	uint32_t kind;
 	int32_t status; /* MESSAGE_EXITED: from wait() */
 	union {
+		struct cgroup_ticket ticket;
 		struct facts facts;
 		struct cay_error error;
 	};
@@ -62,17 +68,29 @@ struct message {
 /* Inode numbers of this process's namespaces. 0 or -errno. */
 int namespaces_read(uint64_t ret[NAMESPACES]);
 
+/*
+ * The controls without which there is no island, degraded or not: are they all
+ * in the facts? host: the launcher's own namespaces.
+ */
+int facts_check(const struct facts *f, const struct plan *p, const uint64_t host[NAMESPACES],
+		struct cay_error *err);
+
 /* Everything the child needs, prepared by the launcher before the clone. */
 struct island {
 	const struct plan *plan;
 	int control;  /* the island's end */
 	int stdio[3]; /* become 0, 1, 2 */
-	const struct cgroup *cgroup;
+	const uint64_t *host_namespaces;
 	const struct hostdir *hostdirs; /* one for each of the plan's mounts */
 	bool many_ids;                  /* a range is mapped; else only the island's user */
 	bool in_template;               /* the image's root is there already */
 	bool network_ready;             /* the network namespace came from a pool */
+	bool held;                      /* waits for MESSAGE_GO, and sends the scratch fd */
 	uint64_t skip;                  /* tests only: bits of steps left out */
+
+	/* From MESSAGE_MAPPED. */
+	struct cgroup_ticket ticket;
+	int tasks[CONTROLLERS];
 
 	/* Made by the steps. */
 	int root_fd;
@@ -82,6 +100,7 @@ struct island {
 
 /* The rows of the table: see island.c. Where a step runs. */
 enum step_where {
+	STEP_EARLY,   /* init, before ids are mapped and cgroups made */
 	STEP_ROOT,    /* init, only where there is no template */
 	STEP_INIT,    /* init */
 	STEP_PROGRAM, /* the program's process */

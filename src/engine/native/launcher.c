@@ -5,7 +5,7 @@
 #include "engine/native/confine.h"
 #include "engine/native/island.h"
 #include "engine/native/rootfs.h"
-#include "engine/native/sys.h"
+#include "engine/sys.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -14,8 +14,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mount.h>
-#include <sys/pidfd.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -64,16 +62,15 @@ static int lay_out_template(struct cay_error *err)
 {
 	_cleanup_(fd_closep) int root = -1, proc = -1;
 
-	if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
+	if (sys_make_mounts_private() < 0)
 		return cay_fail(err, CAY_E_ENGINE, errno, "make mounts private");
 	if (rootfs_build("/tmp", &root, err) < 0)
 		return -1;
-	proc = open_tree(AT_FDCWD, "/proc", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE);
-	if (proc < 0 ||
-	    move_mount(proc, "", root, "proc", MOVE_MOUNT_F_EMPTY_PATH) < 0)
-		return cay_fail(err, CAY_E_ENGINE, errno, "keep /proc in the template");
-	if (rootfs_seal(root, err) < 0)
+	if (rootfs_seal(root, err) < 0 || rootfs_devices(root, err) < 0)
 		return -1;
+	proc = sys_open_tree(AT_FDCWD, "/proc", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE);
+	if (proc < 0 || sys_move_mount(proc, "", root, "proc", MOVE_MOUNT_F_EMPTY_PATH) < 0)
+		return cay_fail(err, CAY_E_ENGINE, errno, "keep /proc in the template");
 	return rootfs_enter(root, err);
 }
 
@@ -137,9 +134,7 @@ static int make_network(struct launcher *l)
 	struct cay_error err;
 	int fd = -1;
 
-	if (unshare(CLONE_NEWNET) < 0)
-		return -errno;
-	if (confine_loopback(&up, &err) == 0)
+	if (confine_network(&up, &err) == 0)
 		fd = open_namespace(getpid(), "net");
 	if (setns(l->own_net, CLONE_NEWNET) < 0)
 		abort(); /* this process is in the wrong network for good: nothing is safe to do */
@@ -214,8 +209,6 @@ static pid_t clone_island(struct launcher *l, struct launched *i, bool use_templ
 	pid_t pid;
 	int saved;
 
-	if (network < 0)
-		args.flags |= CLONE_NEWNET;
 	if (i->cgroup.unified >= 0) {
 		args.flags |= CLONE_INTO_CGROUP;
 		args.cgroup = (unsigned)i->cgroup.unified;
@@ -256,7 +249,7 @@ static int prepare(struct launcher *l, const struct plan *p, struct launched *i,
 		if (hostdir_open(l->rules, plan_str(p, p->mounts[n].source), &p->mounts[n],
 				 &i->hostdirs[n], err) < 0)
 			return -1;
-	if (cgroup_make(&l->cgroups, p->id, &p->limits, p->allow_degraded, &i->cgroup, err) < 0)
+	if (cgroup_make(&l->cgroups, p->id, &i->cgroup, err) < 0)
 		return -1;
 	if (!l->many_ids)
 		return 0;
@@ -271,14 +264,13 @@ static int prepare(struct launcher *l, const struct plan *p, struct launched *i,
 	return 0;
 }
 
-static int spawn(struct launcher *l, const struct plan *p, const int stdio[3], struct launched *i,
-		 struct cay_error *err)
+static int spawn(struct launcher *l, const struct plan *p, const int stdio[3], bool held,
+		 struct launched *i, struct cay_error *err)
 {
 	bool use_template = fits_template(l, p);
 	_cleanup_(fd_closep) int network = l->n_networks > 0 ? l->networks[--l->n_networks] : -1;
 	_cleanup_(fd_closep) int theirs = -1;
-	struct message m = {.kind = MESSAGE_MAPPED};
-	int pair[2], r;
+	int pair[2];
 
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
 		return cay_fail(err, CAY_E_ENGINE, errno, "make the control socket");
@@ -290,11 +282,12 @@ static int spawn(struct launcher *l, const struct plan *p, const int stdio[3], s
 			.plan = p,
 			.control = theirs,
 			.stdio = {stdio[0], stdio[1], stdio[2]},
-			.cgroup = &i->cgroup,
+			.host_namespaces = l->own_namespaces,
 			.hostdirs = i->hostdirs,
 			.many_ids = l->many_ids,
 			.in_template = use_template,
 			.network_ready = network >= 0,
+			.held = held,
 			.skip = l->skip_steps,
 		};
 
@@ -302,13 +295,31 @@ static int spawn(struct launcher *l, const struct plan *p, const int stdio[3], s
 		(void)close(i->control);
 		island_main(&inside);
 	}
-	if (i->pid < 0)
-		return clone_failed(err);
-	r = write_maps(i, l->many_ids);
+	return i->pid < 0 ? clone_failed(err) : 0;
+}
+
+/* The launcher's part, while the island is busy with its own. */
+static int provide(const struct launcher *l, const struct plan *p, struct launched *i,
+		   struct cay_error *err)
+{
+	struct message m = {.kind = MESSAGE_MAPPED};
+	int tasks[CONTROLLERS];
+	size_t n_tasks = 0;
+	int r = write_maps(i, l->many_ids);
+
 	if (r < 0)
 		return cay_fail(err, CAY_E_NOT_ENFORCEABLE, -r, "map the island's users");
-	r = msg_send(i->control, &m, sizeof(m), NULL, 0);
-	return r < 0 ? cay_fail(err, CAY_E_ENGINE, -r, "talk to the island") : 0;
+	if (cgroup_limit(&i->cgroup, &p->limits, p->allow_degraded, err) < 0)
+		return -1;
+	cgroup_ticket(&i->cgroup, &m.ticket);
+	for (int k = 0; k < CONTROLLERS; k++)
+		if (i->cgroup.tasks[k] >= 0)
+			tasks[n_tasks++] = i->cgroup.tasks[k];
+	r = msg_send(i->control, &m, sizeof(m), tasks, n_tasks);
+	if (r < 0)
+		return cay_fail(err, CAY_E_ENGINE, -r, "talk to the island");
+	cgroup_read_back(&i->cgroup, &p->limits, &i->isolation);
+	return 0;
 }
 
 static int await_ready(struct launched *i, struct facts *ret, struct cay_error *err)
@@ -341,38 +352,6 @@ static int await_ready(struct launched *i, struct facts *ret, struct cay_error *
 	return 0;
 }
 
-static int not_in_force(struct cay_error *err, const char *what)
-{
-	return cay_fail(err, CAY_E_NOT_ENFORCEABLE, 0, "%s not in force on the island", what);
-}
-
-/* The controls without which there is no island, degraded or not. */
-static int check_facts(const struct launcher *l, const struct plan *p, const struct facts *f,
-		       struct cay_error *err)
-{
-	for (int n = 0; n < NAMESPACES; n++)
-		if (f->namespaces[n] == 0 || f->namespaces[n] == l->own_namespaces[n])
-			return cay_fail(err, CAY_E_NOT_ENFORCEABLE, 0,
-					"the island has no %s namespace of its own",
-					namespace_names[n]);
-	if (f->uid != ISLAND_UID || f->gid != ISLAND_GID)
-		return not_in_force(err, "the user is");
-	if (f->caps_effective | f->caps_permitted | f->caps_inheritable | f->caps_bounding |
-	    f->caps_ambient)
-		return not_in_force(err, "the empty capability sets are");
-	if (f->no_new_privs != 1)
-		return not_in_force(err, "no_new_privs is");
-	if (f->seccomp_mode != 2)
-		return not_in_force(err, "the system call filter is");
-	if (!f->root_read_only)
-		return not_in_force(err, "the read-only root is");
-	if (f->scratch_bytes == 0 || f->scratch_bytes > p->limits.disk_bytes + 65536)
-		return not_in_force(err, "the disk limit is");
-	if (f->open_files > p->limits.open_files || f->core_bytes != 0)
-		return not_in_force(err, "the resource limits are");
-	return 0;
-}
-
 static int note_degraded(struct isolation *iso, bool allowed, const char *limit, const char *how,
 			 struct cay_error *err)
 {
@@ -386,25 +365,23 @@ static int note_degraded(struct isolation *iso, bool allowed, const char *limit,
 		       : 0;
 }
 
-static int verify(const struct launcher *l, const struct plan *p, struct launched *i,
-		  const struct facts *f, struct cay_error *err)
+/* Facts and limits, as the result will have them. */
+static int conclude(const struct launcher *l, const struct plan *p, struct launched *i,
+		    const struct facts *f, struct cay_error *err)
 {
 	struct isolation *iso = &i->isolation;
 
-	*iso = (struct isolation){
-		.user = "userns",
-		.disk = "tmpfs",
-		.seccomp = "allowlist",
-		.landlock = f->landlock,
-		.network = "none",
-		.capabilities = "none",
-		.no_new_privs = true,
-		.read_only_root = true,
-		.namespaces = (1u << NAMESPACES) - 1,
-	};
-	if (check_facts(l, p, f, err) < 0 ||
-	    cgroup_verify(&i->cgroup, i->pid, &p->limits, iso, err) < 0)
+	if (facts_check(f, p, l->own_namespaces, err) < 0)
 		return -1;
+	iso->user = "userns";
+	iso->disk = "tmpfs";
+	iso->seccomp = "allowlist";
+	iso->landlock = f->landlock;
+	iso->network = "none";
+	iso->capabilities = "none";
+	iso->no_new_privs = true;
+	iso->read_only_root = true;
+	iso->namespaces = (1u << NAMESPACES) - 1;
 	/* Counted per user and user namespace: as good as a cgroup, where the kernel does that. */
 	if (strcmp(iso->pids, "none") == 0 && f->processes <= p->limits.pids + 1)
 		iso->pids = "rlimit";
@@ -415,7 +392,7 @@ static int verify(const struct launcher *l, const struct plan *p, struct launche
 	return 0;
 }
 
-int launcher_start(struct launcher *l, const struct plan *p, const int stdio[3],
+int launcher_start(struct launcher *l, const struct plan *p, const int stdio[3], bool held,
 		   struct launched *ret, struct cay_error *err)
 {
 	struct launched *i = ret;
@@ -431,8 +408,8 @@ int launcher_start(struct launcher *l, const struct plan *p, const int stdio[3],
 	for (size_t n = 0; n < PLAN_MOUNTS_MAX; n++)
 		i->hostdirs[n] = HOSTDIR_NONE;
 	if (plan_check(p, p->size, err) == 0 && prepare(l, p, i, err) == 0 &&
-	    spawn(l, p, stdio, i, err) == 0 && await_ready(i, &facts, err) == 0 &&
-	    verify(l, p, i, &facts, err) == 0)
+	    spawn(l, p, stdio, held, i, err) == 0 && provide(l, p, i, err) == 0 &&
+	    await_ready(i, &facts, err) == 0 && conclude(l, p, i, &facts, err) == 0)
 		return 0;
 	launched_kill(i);
 	launched_reap(i, &unused);
@@ -451,7 +428,7 @@ void launched_kill(const struct launched *i)
 {
 	/* PID 1's death is everybody's. The cgroup is a second way to the same end. */
 	if (i->pidfd >= 0)
-		(void)pidfd_send_signal(i->pidfd, SIGKILL, NULL, 0);
+		(void)sys_pidfd_kill(i->pidfd);
 	cgroup_kill(&i->cgroup);
 }
 

@@ -50,7 +50,7 @@ struct launched {
 	pid_t pid;
 	int pidfd;
 	int control;
-	int scratch;          /* the root of its writable file system */
+	int scratch; /* where held: the root of its writable file system; else -1 */
 	struct cgroup cgroup;
 	struct ids ids;
 	struct hostdir hostdirs[PLAN_MOUNTS_MAX];
@@ -58,12 +58,12 @@ struct launched {
 };
 
 /*
- * Makes the island up to the point where the program would start, checks what
- * it reads back against the plan, and leaves it waiting for launched_go().
- * stdio: the ends for the island; they stay the caller's. On failure nothing is
- * left behind.
+ * Makes the island and starts the program on it; nothing starts unless what the
+ * island reads back agrees with the plan. Where held, the program waits for
+ * launched_go(), and scratch can be used before and after. stdio: the ends for
+ * the island; they stay the caller's. On failure nothing is left behind.
  */
-int launcher_start(struct launcher *l, const struct plan *p, const int stdio[3],
+int launcher_start(struct launcher *l, const struct plan *p, const int stdio[3], bool held,
 		   struct launched *ret, struct cay_error *err);
 
 int launched_go(struct launched *i, struct cay_error *err);

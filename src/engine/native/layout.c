@@ -5,12 +5,12 @@
 #include "engine/native/island.h"
 #include "engine/native/mount.h"
 #include "engine/native/rootfs.h"
+#include "engine/sys.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mount.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -57,30 +57,26 @@ int layout_proc(struct island *i, struct cay_error *err)
 	return r < 0 ? fail(err, r, "mount a /proc of its own") : 0;
 }
 
-/* What of /proc tells about the machine, or reaches it. */
+/*
+ * What of /proc tells about the machine, or reaches it, and is not shut already
+ * by belonging to a root that the island does not have.
+ */
 static const char *const masked_files[] = {
-	"proc/kcore",      "proc/keys",        "proc/kallsyms",   "proc/timer_list",
-	"proc/sched_debug", "proc/sysrq-trigger", "proc/latency_stats", "proc/kpagecount",
-	"proc/kpageflags", "proc/kpagecgroup", "proc/vmallocinfo",
+	"proc/kcore", "proc/keys", "proc/kallsyms", "proc/timer_list", "proc/sysrq-trigger",
 };
-static const char *const masked_dirs[] = {"proc/acpi", "proc/scsi", "proc/asound", "proc/irq",
-					  "proc/bus", "proc/driver"};
+static const char *const masked_dirs[] = {"proc/acpi", "proc/scsi", "proc/asound", "proc/bus"};
 
 /* Covers each with a copy of cover; those the kernel does not have are skipped. */
 static int mask(struct island *i, const char *cover, const char *const *paths, size_t n)
 {
 	for (size_t k = 0; k < n; k++) {
-		_cleanup_(fd_closep) int copy = -1;
-		int r;
+		_cleanup_(fd_closep) int copy = mount_clone(i->root_fd, cover);
 
-		if (faccessat(i->root_fd, paths[k], F_OK, AT_SYMLINK_NOFOLLOW) < 0)
-			continue;
-		copy = mount_clone(i->root_fd, cover);
-		r = copy < 0 ? copy : mount_set_attrs(copy, MOUNT_ATTR_RDONLY, false);
-		if (r == 0)
-			r = mount_place(copy, i->root_fd, paths[k]);
-		if (r < 0)
-			return r;
+		if (copy < 0)
+			return copy;
+		if (sys_move_mount(copy, "", i->root_fd, paths[k], MOVE_MOUNT_F_EMPTY_PATH) < 0 &&
+		    errno != ENOENT)
+			return -errno;
 	}
 	return 0;
 }
@@ -193,15 +189,27 @@ int layout_mounts(struct island *i, struct cay_error *err)
 	for (uint32_t n = 0; n < p->n_mounts; n++) {
 		const char *target = plan_str(p, p->mounts[n].target);
 		_cleanup_(fd_closep) int tree = -1;
-		int r = mount_point_make(root_of(i), target, i->hostdirs[n].directory);
+		int r;
+
+		if (hostdir_tree(&i->hostdirs[n], p->mounts[n].access, &tree, err) < 0)
+			return -1;
+		r = mount_place(tree, root_of(i), target);
+		if (r < 0)
+			return cay_fail(err, CAY_E_ENGINE, -r, "mount %s", target);
+	}
+	return 0;
+}
+
+int layout_mount_points(struct island *i, struct cay_error *err)
+{
+	const struct plan *p = i->plan;
+
+	for (uint32_t n = 0; n < p->n_mounts; n++) {
+		const char *target = plan_str(p, p->mounts[n].target);
+		int r = mount_point_make(i->root_fd, target, i->hostdirs[n].directory);
 
 		if (r < 0)
 			return cay_fail(err, CAY_E_ENGINE, -r, "make the mount point %s", target);
-		if (hostdir_tree(&i->hostdirs[n], p->mounts[n].access, &tree, err) < 0)
-			return -1;
-		r = mount_place(tree, i->root_fd, target);
-		if (r < 0)
-			return cay_fail(err, CAY_E_ENGINE, -r, "mount %s", target);
 	}
 	return 0;
 }
@@ -209,6 +217,11 @@ int layout_mounts(struct island *i, struct cay_error *err)
 int layout_seal(struct island *i, struct cay_error *err)
 {
 	return rootfs_seal(i->root_fd, err);
+}
+
+int layout_devices(struct island *i, struct cay_error *err)
+{
+	return rootfs_devices(i->root_fd, err);
 }
 
 int layout_enter(struct island *i, struct cay_error *err)

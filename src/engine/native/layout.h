@@ -8,12 +8,14 @@
 struct island;
 
 int layout_root(struct island *i, struct cay_error *err);
+int layout_mount_points(struct island *i, struct cay_error *err);
+int layout_seal(struct island *i, struct cay_error *err);
+int layout_devices(struct island *i, struct cay_error *err);
 int layout_proc(struct island *i, struct cay_error *err);
 int layout_proc_masks(struct island *i, struct cay_error *err);
 int layout_scratch(struct island *i, struct cay_error *err);
 int layout_devpts(struct island *i, struct cay_error *err);
 int layout_mounts(struct island *i, struct cay_error *err);
-int layout_seal(struct island *i, struct cay_error *err);
 int layout_enter(struct island *i, struct cay_error *err);
 
 /* The scratch file system's directories, as the launcher finds them through its fd. */

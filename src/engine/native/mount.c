@@ -2,37 +2,36 @@
 
 #include "base/attr.h"
 #include "base/fd.h"
-#include "engine/native/sys.h"
+#include "engine/sys.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mount.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 int mount_new(const char *type, const struct mount_option *options, unsigned attrs)
 {
-	_cleanup_(fd_closep) int fs = fsopen(type, FSOPEN_CLOEXEC);
+	_cleanup_(fd_closep) int fs = sys_fsopen(type, FSOPEN_CLOEXEC);
 	int fd;
 
 	if (fs < 0)
 		return -errno;
 	for (const struct mount_option *o = options; o && o->key; o++)
-		if (fsconfig(fs, o->value ? FSCONFIG_SET_STRING : FSCONFIG_SET_FLAG, o->key, o->value,
-			     0) < 0)
+		if (sys_fsconfig(fs, o->value ? FSCONFIG_SET_STRING : FSCONFIG_SET_FLAG, o->key,
+				 o->value) < 0)
 			return -errno;
-	if (fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
+	if (sys_fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL) < 0)
 		return -errno;
-	fd = fsmount(fs, FSMOUNT_CLOEXEC, attrs);
+	fd = sys_fsmount(fs, FSMOUNT_CLOEXEC, attrs);
 	return fd < 0 ? -errno : fd;
 }
 
 int mount_clone(int dir_fd, const char *path)
 {
-	int fd = open_tree(dir_fd, path,
+	int fd = sys_open_tree(dir_fd, path,
 			   OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE | AT_EMPTY_PATH |
 				   AT_SYMLINK_NOFOLLOW);
 
@@ -42,7 +41,7 @@ int mount_clone(int dir_fd, const char *path)
 static int clone_parts(int mount_fd, const char *const *names, size_t n, int *ret_fds)
 {
 	for (size_t i = 0; i < n; i++) {
-		ret_fds[i] = open_tree(mount_fd, names[i], OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+		ret_fds[i] = sys_open_tree(mount_fd, names[i], OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
 		if (ret_fds[i] < 0) {
 			int saved = errno;
 
@@ -67,7 +66,7 @@ int mount_clone_parts(int mount_fd, int root_fd, const char *point, const char *
 		return r;
 	r = clone_parts(mount_fd, names, n, ret_fds);
 	(void)snprintf(self, sizeof(self), "/proc/self/fd/%d", mount_fd);
-	if (umount2(self, MNT_DETACH) < 0 && r == 0) {
+	if (sys_detach(self) < 0 && r == 0) {
 		r = -errno;
 		for (size_t i = 0; i < n; i++)
 			fd_closep(&ret_fds[i]);
@@ -79,8 +78,7 @@ int mount_set_attrs(int mount_fd, uint64_t attrs, bool recursive)
 {
 	struct mount_attr attr = {.attr_set = attrs};
 
-	return mount_setattr(mount_fd, "", AT_EMPTY_PATH | (recursive ? AT_RECURSIVE : 0), &attr,
-			     sizeof(attr)) < 0
+	return sys_mount_setattr(mount_fd, recursive ? AT_RECURSIVE : 0, &attr) < 0
 		       ? -errno
 		       : 0;
 }
@@ -93,7 +91,7 @@ int mount_place(int mount_fd, int root_fd, const char *target)
 
 	if (point < 0)
 		return -errno;
-	return move_mount(mount_fd, "", point, "",
+	return sys_move_mount(mount_fd, "", point, "",
 			  MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) < 0
 		       ? -errno
 		       : 0;

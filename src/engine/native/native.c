@@ -113,16 +113,17 @@ static int run_island(struct launcher *l, const struct run *run, struct result *
 {
 	_cleanup_(pipes_done) struct pipes pipes = PIPES_NONE;
 	uint64_t start_ns = clock_now_ns();
+	bool held = run->files_in || run->files_out;
 	struct launched island;
 	struct watched watched;
 	int status, r;
 
 	if (pipes_open(&pipes, run->stdin_fd >= 0, err) < 0 ||
-	    launcher_start(l, run->plan, pipes.theirs, &island, err) < 0)
+	    launcher_start(l, run->plan, pipes.theirs, held, &island, err) < 0)
 		return -1;
 	pipes_close_theirs(&pipes);
 	r = with_files(run, &island, run->files_in, err);
-	if (r == 0)
+	if (r == 0 && held)
 		r = launched_go(&island, err);
 	if (r < 0)
 		launched_kill(&island);

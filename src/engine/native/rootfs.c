@@ -3,7 +3,7 @@
 #include "base/attr.h"
 #include "base/fd.h"
 #include "engine/native/mount.h"
-#include "engine/native/sys.h"
+#include "engine/sys.h"
 #include "image/host.h"
 
 #include <dirent.h>
@@ -13,32 +13,49 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mount.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define TREE_ATTRS   (MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV)
-#define DEVICE_ATTRS (MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC)
+#define SEAL_ATTRS (MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV)
 
-/* A copy of the host's path, at the same path below root. -ENOENT where the host has none. */
-static int place_copy(int root, const char *path, uint64_t attrs)
+/*
+ * Puts a copy of the host's path at the same path below root, where its mount
+ * point is already. The root is a fresh tmpfs with nothing but our own in it, so
+ * the target needs no guarded look-up (see mount_place() for what does).
+ */
+static int place_copy(int root, const char *path)
 {
 	char host[PATH_MAX];
 	_cleanup_(fd_closep) int tree = -1;
-	struct stat st;
-	int r;
 
 	(void)snprintf(host, sizeof(host), "/%s", path);
-	/* Symlinks are resolved by stat() and clone alike: /etc/os-release is one. */
-	if (stat(host, &st) < 0)
-		return -errno;
-	tree = open_tree(AT_FDCWD, host, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE);
+	/* Symlinks are followed: /etc/localtime may be one. */
+	tree = sys_open_tree(AT_FDCWD, host, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE);
 	if (tree < 0)
 		return -errno;
-	r = mount_point_make(root, path, S_ISDIR(st.st_mode));
+	return sys_move_mount(tree, "", root, path, MOVE_MOUNT_F_EMPTY_PATH) < 0 ? -errno : 0;
+}
+
+static int make_dir(int root, const char *path)
+{
+	return mkdirat(root, path, 0755) < 0 ? -errno : 0;
+}
+
+static int make_file(int root, const char *path)
+{
+	return mknodat(root, path, S_IFREG | 0444, 0) < 0 ? -errno : 0;
+}
+
+/* A directory or file of the host; what the host has not is left out. */
+static int place_tree(int root, const char *path, int (*make_point)(int, const char *))
+{
+	int r = make_point(root, path);
+
 	if (r == 0)
-		r = mount_set_attrs(tree, attrs, true);
-	return r < 0 ? r : mount_place(tree, root, path);
+		r = place_copy(root, path);
+	if (r != -ENOENT)
+		return r;
+	return unlinkat(root, path, make_point == make_dir ? AT_REMOVEDIR : 0) < 0 ? -errno : 0;
 }
 
 static int place_alias(int root, const char *path)
@@ -48,31 +65,31 @@ static int place_alias(int root, const char *path)
 
 	(void)snprintf(host, sizeof(host), "/%s", path);
 	n = readlink(host, target, sizeof(target) - 1);
+	if (n < 0 && errno == EINVAL)
+		return place_tree(root, path, make_dir);
 	if (n < 0)
-		return errno == EINVAL ? place_copy(root, path, TREE_ATTRS) : -errno;
+		return errno == ENOENT ? 0 : -errno;
 	target[n] = '\0';
 	return symlinkat(target, root, path) < 0 ? -errno : 0;
 }
 
 static int place_item(int root, const struct host_item *item)
 {
-	int r;
-
 	switch (item->kind) {
 	case HOST_DIR:
-		return mkdirat(root, item->path, 0755) < 0 ? -errno : 0;
+		return make_dir(root, item->path);
 	case HOST_TREE:
-		r = place_copy(root, item->path, TREE_ATTRS);
-		return r == -ENOENT ? 0 : r;
+		return place_tree(root, item->path, make_dir);
+	case HOST_COPY:
+		return place_tree(root, item->path, make_file);
 	case HOST_ALIAS:
-		r = place_alias(root, item->path);
-		return r == -ENOENT ? 0 : r;
+		return place_alias(root, item->path);
 	case HOST_SYMLINK:
 		return symlinkat(item->text, root, item->path) < 0 ? -errno : 0;
 	case HOST_FILE:
 		return fd_create_file_at(root, item->path, item->text, strlen(item->text), 0444);
 	case HOST_DEVICE:
-		return place_copy(root, item->path, DEVICE_ATTRS);
+		return make_file(root, item->path); /* rootfs_devices() does the rest */
 	}
 	return -EINVAL;
 }
@@ -93,11 +110,11 @@ static int place_etc_patterns(int root)
 	if (!etc)
 		return errno == ENOENT ? 0 : -errno;
 	for (struct dirent *e; r == 0 && (e = readdir(etc));)
-		if (wanted_in_etc(e->d_name)) {
+		if (e->d_type == DT_DIR && wanted_in_etc(e->d_name)) {
 			char path[NAME_MAX + 8];
 
 			(void)snprintf(path, sizeof(path), "etc/%s", e->d_name);
-			r = place_copy(root, path, TREE_ATTRS);
+			r = place_tree(root, path, make_dir);
 		}
 	(void)closedir(etc);
 	return r;
@@ -113,7 +130,7 @@ static int open_root(const char *base)
 
 	if (fs < 0)
 		return fs;
-	if (move_mount(fs, "", AT_FDCWD, base, MOVE_MOUNT_F_EMPTY_PATH) < 0)
+	if (sys_move_mount(fs, "", AT_FDCWD, base, MOVE_MOUNT_F_EMPTY_PATH) < 0)
 		return -errno;
 	return take_fd(&fs);
 }
@@ -140,9 +157,21 @@ int rootfs_build(const char *base, int *ret_root_fd, struct cay_error *err)
 
 int rootfs_seal(int root_fd, struct cay_error *err)
 {
-	int r = mount_set_attrs(root_fd, TREE_ATTRS, false);
+	int r = mount_set_attrs(root_fd, SEAL_ATTRS, true);
 
 	return r < 0 ? cay_fail(err, CAY_E_ENGINE, -r, "make the root read-only") : 0;
+}
+
+int rootfs_devices(int root_fd, struct cay_error *err)
+{
+	for (size_t i = 0; i < n_host_items; i++) {
+		int r = host_items[i].kind == HOST_DEVICE ? place_copy(root_fd, host_items[i].path)
+							  : 0;
+
+		if (r < 0)
+			return cay_fail(err, CAY_E_ENGINE, -r, "place /%s", host_items[i].path);
+	}
+	return 0;
 }
 
 int rootfs_enter(int root_fd, struct cay_error *err)
@@ -152,7 +181,7 @@ int rootfs_enter(int root_fd, struct cay_error *err)
 	if (fchdir(root_fd) < 0 || sys_pivot_root(".", ".") < 0)
 		return cay_fail(err, CAY_E_ENGINE, errno, "pivot into the island's root");
 	/* The old root is now mounted over the new one: "." is still the new one's place. */
-	if (umount2(".", MNT_DETACH) < 0 || chdir("/") < 0)
+	if (sys_detach(".") < 0 || chdir("/") < 0)
 		return cay_fail(err, CAY_E_ENGINE, errno, "detach the old root");
 	/* glibc's getcwd() hides what the raw call says when the directory is out of reach. */
 	if (syscall(SYS_getcwd, cwd, sizeof(cwd)) < 0 || strcmp(cwd, "/") != 0)

@@ -9,12 +9,16 @@
 
 /*
  * Makes a small tmpfs over base (a directory of the old root), fills it with
- * the image, and gives an fd of it that mounts can be placed on. It is still
- * writable: rootfs_seal() ends that.
+ * the image but for its devices, and gives an fd of it that mounts can be
+ * placed on. It is still writable: rootfs_seal() ends that.
  */
 int rootfs_build(const char *base, int *ret_root_fd, struct cay_error *err);
 
+/* Makes all that is there read-only, without set-id programs and devices. */
 int rootfs_seal(int root_fd, struct cay_error *err);
+
+/* Places the device nodes: after the seal, which would make them useless. */
+int rootfs_devices(int root_fd, struct cay_error *err);
 
 /* Makes root_fd the root and the old one vanish. */
 int rootfs_enter(int root_fd, struct cay_error *err);
