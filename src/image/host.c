@@ -8,12 +8,12 @@
  */
 const struct host_item host_items[] = {
 	{HOST_TREE, "usr", NULL},
-	{HOST_ALIAS, "bin", NULL},
-	{HOST_ALIAS, "sbin", NULL},
-	{HOST_ALIAS, "lib", NULL},
-	{HOST_ALIAS, "lib32", NULL},
-	{HOST_ALIAS, "lib64", NULL},
-	{HOST_ALIAS, "libx32", NULL},
+	{HOST_ROOT_DIR, "bin", NULL},
+	{HOST_ROOT_DIR, "sbin", NULL},
+	{HOST_ROOT_DIR, "lib", NULL},
+	{HOST_ROOT_DIR, "lib32", NULL},
+	{HOST_ROOT_DIR, "lib64", NULL},
+	{HOST_ROOT_DIR, "libx32", NULL},
 
 	{HOST_DIR, "proc", NULL},
 	{HOST_DIR, "tmp", NULL},
@@ -53,15 +53,11 @@ const struct host_item host_items[] = {
 	{HOST_TREE, "etc/alternatives", NULL},
 	{HOST_TREE, "etc/fonts", NULL},
 	{HOST_COPY, "etc/ld.so.cache", NULL},
-	{HOST_COPY, "etc/localtime", NULL},
-	{HOST_COPY, "etc/mime.types", NULL},
-	{HOST_COPY, "etc/os-release", NULL},
+	{HOST_LINK, "etc/localtime", NULL},
+	{HOST_LINK, "etc/os-release", NULL},
 	{HOST_COPY, "etc/protocols", NULL},
 	{HOST_COPY, "etc/services", NULL},
 	{HOST_TREE, "etc/ssl/certs", NULL},
 	{HOST_COPY, "etc/ssl/openssl.cnf", NULL},
-	{HOST_COPY, "etc/timezone", NULL},
 };
 const size_t n_host_items = ARRAY_LEN(host_items);
-
-const char *const host_etc_patterns[] = {"python3*", NULL};

@@ -13,7 +13,8 @@ enum host_kind {
 	HOST_DIR,     /* an empty directory */
 	HOST_TREE,    /* the host's directory, read-only; skipped where the host has none */
 	HOST_COPY,    /* the host's file, read-only; skipped where the host has none */
-	HOST_ALIAS,   /* as the host has it: its symlink, or else its directory, read-only */
+	HOST_ROOT_DIR, /* as the host has it: its symlink, or else as HOST_TREE */
+	HOST_LINK,    /* as the host has it: its symlink, or else as HOST_COPY */
 	HOST_SYMLINK, /* a symlink with this target */
 	HOST_FILE,    /* a file with this content */
 	HOST_DEVICE,  /* a device node of the host */
@@ -27,9 +28,3 @@ struct host_item {
 
 extern const struct host_item host_items[];
 extern const size_t n_host_items;
-
-/*
- * Patterns of directories in the host's /etc that interpreters want as they
- * are; their versions are part of the name.
- */
-extern const char *const host_etc_patterns[];

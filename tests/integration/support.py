@@ -133,7 +133,7 @@ class Cay:
         done = self.run("--json", *args, **more)
         assert done.rc == OURS, f"exit {done.rc}: {done.text} {done.errors}"
         assert len(done.said) == 1, done.errors
-        assert done.error["message"] in done.said[0]
+        assert done.error["message"].replace("\n", " ") in done.said[0]
         return done.error
 
 

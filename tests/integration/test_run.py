@@ -263,9 +263,16 @@ def test_env_bad_name(cay, bad):
 
 
 def test_environment_that_is_too_large(cay, place):
-    (place / "vars").write_text("".join(f"V{i}={'x' * 1000}\n" for i in range(1000)))
-    done = cay.run("--json", "--env-file", "vars", "--", "true")
-    assert done.rc == OURS and done.error["code"] in ("too_large", "invalid_request")
+    for name in "AB":
+        (place / name).write_text("".join(f"{name}{i}={'x' * 1000}\n" for i in range(600)))
+    cay.run("--env-file", "A", "--", "true").ok()
+    error = cay.refused("--env-file", "A", "--env-file", "B", "--", "true")
+    assert error["code"] == "too_large" and "environment" in error["message"]
+
+
+def test_env_file_that_is_too_large(cay, place):
+    (place / "vars").write_text("A=1\n" * (300 << 10))
+    assert cay.refused("--env-file", "vars", "-c", "1")["code"] == "too_large"
 
 
 # Standard input

@@ -42,6 +42,8 @@ static bool is_cgroup2(int fd)
 
 static bool may_make_here(int dir)
 {
+	if (geteuid() == 0)
+		return true; /* mkdir() itself will say */
 	/* access(2) with the effective ids: a read-only mount says EROFS here too. */
 	return faccessat(dir, ".", W_OK, AT_EACCESS) == 0 &&
 	       faccessat(dir, "cgroup.procs", W_OK, AT_EACCESS) == 0;
@@ -174,16 +176,16 @@ static int find_v1(const char *controller, const char *text, char *why, size_t s
 	int dir;
 
 	(void)snprintf(path, sizeof(path), MOUNT "/%s", controller);
-	if (access(path, F_OK) < 0) {
-		(void)snprintf(why, size, "the kernel has no cgroup controller %s mounted",
-			       controller);
-		return -1;
-	}
 	if (geteuid() != 0 && own_path(text, controller, own, sizeof(own)))
 		(void)snprintf(path, sizeof(path), MOUNT "/%s%s", controller, own);
 	dir = open_dir_at(AT_FDCWD, path);
 	if (dir >= 0 && may_make_here(dir))
 		return dir;
+	if (dir < 0 && errno == ENOENT) {
+		(void)snprintf(why, size, "the kernel has no cgroup controller %s mounted",
+			       controller);
+		return -1;
+	}
 	fd_closep(&dir);
 	(void)snprintf(why, size, "the cgroup of the controller %s may not be written to",
 		       controller);
@@ -214,12 +216,16 @@ static void use_v1(struct cgroups *c, const char *text)
 void cgroups_init(struct cgroups *c)
 {
 	_cleanup_(fd_closep) int mount = open_dir_at(AT_FDCWD, MOUNT);
-	char text[4096];
+	char text[4096] = "";
 
 	*c = (struct cgroups){.dir = {-1, -1, -1}, .unified = -1};
 	for (int i = 0; i < CONTROLLERS; i++)
 		(void)snprintf(c->why[i], sizeof(c->why[i]), "no cgroup file system at %s", MOUNT);
-	if (mount < 0 || fd_read_text_at(AT_FDCWD, "/proc/self/cgroup", text, sizeof(text)) < 0)
+	if (mount < 0)
+		return;
+	/* Root works from the top of each tree and does not care where it is itself. */
+	if (geteuid() != 0 &&
+	    fd_read_text_at(AT_FDCWD, "/proc/self/cgroup", text, sizeof(text)) < 0)
 		return;
 	if (is_cgroup2(mount)) {
 		char own[3072];

@@ -2,6 +2,7 @@
 
 #include "base/attr.h"
 #include "base/fd.h"
+#include "base/parse.h"
 #include "engine/native/island.h"
 #include "engine/native/landlock.h"
 #include "engine/native/seccomp.h"
@@ -33,7 +34,7 @@ static int fail(struct cay_error *err, const char *what)
 
 int confine_cgroup(struct island *i, struct cay_error *err)
 {
-	return cgroup_join(&i->ticket, i->tasks, err);
+	return cgroup_join(&i->provision.ticket, i->tasks, err);
 }
 
 /* Not by a clone flag: the namespace's root is where the process is at that moment. */
@@ -179,7 +180,7 @@ int confine_no_new_privs(struct island *i _unused_, struct cay_error *err)
 	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ? fail(err, "set no_new_privs") : 0;
 }
 
-/* A session of its own, and no signal blocked; clone3() has reset the handlers. */
+/* A session of its own, the usual umask, and no signal blocked; clone3() has reset the handlers. */
 int confine_session(struct island *i _unused_, struct cay_error *err)
 {
 	sigset_t none;
@@ -227,18 +228,25 @@ int confine_stdio(struct island *i, struct cay_error *err)
 	return 0;
 }
 
+static int workdir_failed(const struct island *i, struct cay_error *err)
+{
+	(void)cay_fail(err, CAY_E_INVALID, errno, "the working directory %s",
+		       plan_str(i->plan, i->plan->workdir));
+	return cay_hint(err, "it must exist on the island: /workspace, /tmp, or a mount");
+}
+
+/* Opened by init, because the filter has no openat2(). No magic links: /proc/self/fd/N leads out. */
+int confine_open_workdir(struct island *i, struct cay_error *err)
+{
+	i->workdir_fd = sys_openat2(AT_FDCWD, plan_str(i->plan, i->plan->workdir),
+				    O_PATH | O_DIRECTORY | O_CLOEXEC, RESOLVE_NO_MAGICLINKS);
+	return i->workdir_fd < 0 ? workdir_failed(i, err) : 0;
+}
+
+/* Entered by the program's process, so that it must have the right to. */
 int confine_workdir(struct island *i, struct cay_error *err)
 {
-	const char *dir = plan_str(i->plan, i->plan->workdir);
-	/* No magic links: /proc/self/fd/N must not lead out. */
-	_cleanup_(fd_closep) int fd =
-		sys_openat2(AT_FDCWD, dir, O_PATH | O_DIRECTORY | O_CLOEXEC, RESOLVE_NO_MAGICLINKS);
-
-	if (fd < 0 || fchdir(fd) < 0) {
-		(void)cay_fail(err, CAY_E_INVALID, errno, "the working directory %s", dir);
-		return cay_hint(err, "it must exist on the island: /workspace, /tmp, or a mount");
-	}
-	return 0;
+	return fchdir(i->workdir_fd) < 0 ? workdir_failed(i, err) : 0;
 }
 
 int confine_landlock(struct island *i, struct cay_error *err)
@@ -308,13 +316,20 @@ int namespaces_read(uint64_t ret[NAMESPACES])
 	};
 
 	for (int n = 0; n < NAMESPACES; n++) {
-		struct stat st;
+		/* "net:[4026531840]"; stat() would say the same, but the kernel makes an inode for it. */
+		char link[48];
+		ssize_t len = readlink(files[n], link, sizeof(link) - 1);
+		const char *number;
 
 		ret[n] = 0; /* a kernel without time namespaces has no such file */
-		if (stat(files[n], &st) == 0)
-			ret[n] = st.st_ino;
-		else if (errno != ENOENT)
+		if (len < 0 && errno == ENOENT)
+			continue;
+		if (len < 0)
 			return -errno;
+		link[len] = '\0';
+		number = strchr(link, '[');
+		if (!number || (link[len - 1] = '\0', parse_u64(number + 1, 1, UINT64_MAX, &ret[n])) < 0)
+			return -EINVAL;
 	}
 	return 0;
 }
@@ -357,7 +372,7 @@ int confine_init(struct island *i, struct cay_error *err)
 	i->control = 3;
 	if (sys_close_range(4, ~0u, 0) < 0 || sys_close_range(0, 2, 0) < 0)
 		return fail(err, "close init's fds");
-	return confine_seccomp(i, err);
+	return 0;
 }
 
 static int not_in_force(struct cay_error *err, const char *what)

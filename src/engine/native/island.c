@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -50,6 +51,9 @@ const struct step island_steps[] = {
 	{"bounding set", STEP_INIT, confine_bounding},
 	{"securebits", STEP_INIT, confine_securebits},
 	{"no new privileges", STEP_INIT, confine_no_new_privs},
+	{"open the workdir", STEP_INIT, confine_open_workdir},
+	/* Last of init's: it denies what the steps above need. The program's process inherits it. */
+	{"seccomp", STEP_INIT, confine_seccomp},
 
 	{"session", STEP_PROGRAM, confine_session},
 	{"user", STEP_PROGRAM, confine_user},
@@ -57,8 +61,6 @@ const struct step island_steps[] = {
 	{"stdio", STEP_PROGRAM, confine_stdio},
 	{"workdir", STEP_PROGRAM, confine_workdir},
 	{"landlock", STEP_PROGRAM, confine_landlock},
-	/* Last: it denies most of what the steps above need. */
-	{"seccomp", STEP_PROGRAM, confine_seccomp},
 };
 const unsigned n_island_steps = ARRAY_LEN(island_steps);
 
@@ -96,7 +98,7 @@ static void await(struct island *i, enum message_kind kind)
 	if (n != (ssize_t)sizeof(m) || m.kind != (uint32_t)kind)
 		_exit(125);
 	if (kind == MESSAGE_MAPPED)
-		i->ticket = m.ticket;
+		i->provision = m.provision;
 }
 
 /* execvpe(), but without malloc and with the island's own PATH. */
@@ -146,7 +148,7 @@ static int program_main(void *arg)
 	int saved;
 
 	if (run_steps(i, STEP_PROGRAM, &err) < 0 || confine_read_facts(i, &m.facts, &err) < 0 ||
-	    facts_check(&m.facts, i->plan, i->host_namespaces, &err) < 0) {
+	    facts_check(&m.facts, i->plan, i->provision.namespaces, &err) < 0) {
 		report_failure(i, &err);
 		_exit(125);
 	}
@@ -223,6 +225,7 @@ void island_main(struct island *i)
 	fill_list(p, p->argv, program.argv);
 	fill_list(p, p->env, program.env);
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+	(void)umask(0);
 	r = run_steps(i, STEP_EARLY, &err);
 	if (r == 0) {
 		await(i, MESSAGE_MAPPED);

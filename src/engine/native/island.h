@@ -55,11 +55,17 @@ struct facts {
 	uint64_t namespaces[NAMESPACES]; /* inode numbers, in the order of namespace_names */
 };
 
+/* What only the launcher knows, and finds out while the island is busy. */
+struct provision {
+	struct cgroup_ticket ticket;
+	uint64_t namespaces[NAMESPACES]; /* its own: the island's must be others */
+};
+
 struct message {
 	uint32_t kind;
 	int32_t status; /* MESSAGE_EXITED: from wait() */
 	union {
-		struct cgroup_ticket ticket;
+		struct provision provision;
 		struct facts facts;
 		struct cay_error error;
 	};
@@ -80,7 +86,6 @@ struct island {
 	const struct plan *plan;
 	int control;  /* the island's end */
 	int stdio[3]; /* become 0, 1, 2 */
-	const uint64_t *host_namespaces;
 	const struct hostdir *hostdirs; /* one for each of the plan's mounts */
 	bool many_ids;                  /* a range is mapped; else only the island's user */
 	bool in_template;               /* the image's root is there already */
@@ -89,12 +94,13 @@ struct island {
 	uint64_t skip;                  /* tests only: bits of steps left out */
 
 	/* From MESSAGE_MAPPED. */
-	struct cgroup_ticket ticket;
+	struct provision provision;
 	int tasks[CONTROLLERS];
 
 	/* Made by the steps. */
 	int root_fd;
 	int scratch_fd;
+	int workdir_fd;
 	int landlock;
 };
 

@@ -34,17 +34,11 @@ static bool owns_all_ids(void)
 	       outside == 0 && count == UINT32_MAX;
 }
 
-int launcher_init(struct launcher *l, const struct mount_rules *rules, struct cay_error *err)
+void launcher_init(struct launcher *l, const struct mount_rules *rules)
 {
-	int r;
-
 	*l = (struct launcher){.rules = rules, .template = -1, .own_mount = -1, .own_net = -1};
 	l->many_ids = owns_all_ids();
-	r = namespaces_read(l->own_namespaces);
-	if (r < 0)
-		return cay_fail(err, CAY_E_ENGINE, -r, "read /proc/self/ns");
 	cgroups_init(&l->cgroups);
-	return 0;
 }
 
 void launcher_done(struct launcher *l)
@@ -282,7 +276,6 @@ static int spawn(struct launcher *l, const struct plan *p, const int stdio[3], b
 			.plan = p,
 			.control = theirs,
 			.stdio = {stdio[0], stdio[1], stdio[2]},
-			.host_namespaces = l->own_namespaces,
 			.hostdirs = i->hostdirs,
 			.many_ids = l->many_ids,
 			.in_template = use_template,
@@ -299,7 +292,7 @@ static int spawn(struct launcher *l, const struct plan *p, const int stdio[3], b
 }
 
 /* The launcher's part, while the island is busy with its own. */
-static int provide(const struct launcher *l, const struct plan *p, struct launched *i,
+static int provide(struct launcher *l, const struct plan *p, struct launched *i,
 		   struct cay_error *err)
 {
 	struct message m = {.kind = MESSAGE_MAPPED};
@@ -309,9 +302,14 @@ static int provide(const struct launcher *l, const struct plan *p, struct launch
 
 	if (r < 0)
 		return cay_fail(err, CAY_E_NOT_ENFORCEABLE, -r, "map the island's users");
+	if (l->own_namespaces[0] == 0)
+		r = namespaces_read(l->own_namespaces);
+	if (r < 0)
+		return cay_fail(err, CAY_E_ENGINE, -r, "read /proc/self/ns");
 	if (cgroup_limit(&i->cgroup, &p->limits, p->allow_degraded, err) < 0)
 		return -1;
-	cgroup_ticket(&i->cgroup, &m.ticket);
+	cgroup_ticket(&i->cgroup, &m.provision.ticket);
+	memcpy(m.provision.namespaces, l->own_namespaces, sizeof(l->own_namespaces));
 	for (int k = 0; k < CONTROLLERS; k++)
 		if (i->cgroup.tasks[k] >= 0)
 			tasks[n_tasks++] = i->cgroup.tasks[k];

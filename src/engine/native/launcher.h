@@ -30,7 +30,7 @@ struct launcher {
 	struct cgroups cgroups;
 	const struct mount_rules *rules; /* borrowed */
 	bool many_ids;                   /* root: a range of ids for each island */
-	uint64_t own_namespaces[NAMESPACES];
+	uint64_t own_namespaces[NAMESPACES]; /* 0 until they are needed */
 	int template;          /* mount namespace, or -1 */
 	int own_mount, own_net; /* to come back to; -1 where not needed */
 	int networks[NETWORK_POOL_MAX];
@@ -38,7 +38,7 @@ struct launcher {
 	uint64_t skip_steps; /* tests only: see island_steps */
 };
 
-int launcher_init(struct launcher *l, const struct mount_rules *rules, struct cay_error *err);
+void launcher_init(struct launcher *l, const struct mount_rules *rules);
 void launcher_done(struct launcher *l);
 
 /* Resident launchers, as root: prepare a template; fill the pool up to n. */

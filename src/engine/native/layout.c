@@ -62,7 +62,10 @@ int layout_proc(struct island *i, struct cay_error *err)
  * by belonging to a root that the island does not have.
  */
 static const char *const masked_files[] = {
-	"proc/kcore", "proc/keys", "proc/kallsyms", "proc/timer_list", "proc/sysrq-trigger",
+	"proc/kcore",
+	"proc/keys",
+	"proc/kallsyms",
+	"proc/timer_list",
 };
 static const char *const masked_dirs[] = {"proc/acpi", "proc/scsi", "proc/asound", "proc/bus"};
 
@@ -70,12 +73,14 @@ static const char *const masked_dirs[] = {"proc/acpi", "proc/scsi", "proc/asound
 static int mask(struct island *i, const char *cover, const char *const *paths, size_t n)
 {
 	for (size_t k = 0; k < n; k++) {
-		_cleanup_(fd_closep) int copy = mount_clone(i->root_fd, cover);
+		_cleanup_(fd_closep) int copy = -1;
 
+		if (faccessat(i->root_fd, paths[k], F_OK, 0) < 0)
+			continue;
+		copy = mount_clone(i->root_fd, cover);
 		if (copy < 0)
 			return copy;
-		if (sys_move_mount(copy, "", i->root_fd, paths[k], MOVE_MOUNT_F_EMPTY_PATH) < 0 &&
-		    errno != ENOENT)
+		if (sys_move_mount(copy, "", i->root_fd, paths[k], MOVE_MOUNT_F_EMPTY_PATH) < 0)
 			return -errno;
 	}
 	return 0;

@@ -6,10 +6,8 @@
 #include "engine/sys.h"
 #include "image/host.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <fnmatch.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -41,9 +39,17 @@ static int make_dir(int root, const char *path)
 	return mkdirat(root, path, 0755) < 0 ? -errno : 0;
 }
 
+/* Our umask is 0 here: what is asked for is what is made. */
 static int make_file(int root, const char *path)
 {
 	return mknodat(root, path, S_IFREG | 0444, 0) < 0 ? -errno : 0;
+}
+
+static int write_file(int root, const char *path, const char *text)
+{
+	_cleanup_(fd_closep) int fd = openat(root, path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0444);
+
+	return fd < 0 ? -errno : fd_write_all(fd, text, strlen(text));
 }
 
 /* A directory or file of the host; what the host has not is left out. */
@@ -58,7 +64,8 @@ static int place_tree(int root, const char *path, int (*make_point)(int, const c
 	return unlinkat(root, path, make_point == make_dir ? AT_REMOVEDIR : 0) < 0 ? -errno : 0;
 }
 
-static int place_alias(int root, const char *path)
+/* The host's symlink, or what it has instead. */
+static int place_link(int root, const char *path, int (*make_point)(int, const char *))
 {
 	char host[PATH_MAX], target[PATH_MAX];
 	ssize_t n;
@@ -66,7 +73,7 @@ static int place_alias(int root, const char *path)
 	(void)snprintf(host, sizeof(host), "/%s", path);
 	n = readlink(host, target, sizeof(target) - 1);
 	if (n < 0 && errno == EINVAL)
-		return place_tree(root, path, make_dir);
+		return place_tree(root, path, make_point);
 	if (n < 0)
 		return errno == ENOENT ? 0 : -errno;
 	target[n] = '\0';
@@ -82,42 +89,18 @@ static int place_item(int root, const struct host_item *item)
 		return place_tree(root, item->path, make_dir);
 	case HOST_COPY:
 		return place_tree(root, item->path, make_file);
-	case HOST_ALIAS:
-		return place_alias(root, item->path);
+	case HOST_ROOT_DIR:
+		return place_link(root, item->path, make_dir);
+	case HOST_LINK:
+		return place_link(root, item->path, make_file);
 	case HOST_SYMLINK:
 		return symlinkat(item->text, root, item->path) < 0 ? -errno : 0;
 	case HOST_FILE:
-		return fd_create_file_at(root, item->path, item->text, strlen(item->text), 0444);
+		return write_file(root, item->path, item->text);
 	case HOST_DEVICE:
 		return make_file(root, item->path); /* rootfs_devices() does the rest */
 	}
 	return -EINVAL;
-}
-
-static bool wanted_in_etc(const char *name)
-{
-	for (const char *const *p = host_etc_patterns; *p; p++)
-		if (fnmatch(*p, name, 0) == 0)
-			return true;
-	return false;
-}
-
-static int place_etc_patterns(int root)
-{
-	DIR *etc = opendir("/etc");
-	int r = 0;
-
-	if (!etc)
-		return errno == ENOENT ? 0 : -errno;
-	for (struct dirent *e; r == 0 && (e = readdir(etc));)
-		if (e->d_type == DT_DIR && wanted_in_etc(e->d_name)) {
-			char path[NAME_MAX + 8];
-
-			(void)snprintf(path, sizeof(path), "etc/%s", e->d_name);
-			r = place_tree(root, path, make_dir);
-		}
-	(void)closedir(etc);
-	return r;
 }
 
 /* A tmpfs over base, and an fd of its root as something to place mounts on. */
@@ -138,19 +121,16 @@ static int open_root(const char *base)
 int rootfs_build(const char *base, int *ret_root_fd, struct cay_error *err)
 {
 	_cleanup_(fd_closep) int root = open_root(base);
-	int r;
 
 	if (root < 0)
 		return cay_fail(err, CAY_E_ENGINE, -root, "make the island's root");
 	for (size_t i = 0; i < n_host_items; i++) {
-		r = place_item(root, &host_items[i]);
+		int r = place_item(root, &host_items[i]);
+
 		if (r < 0)
 			return cay_fail(err, CAY_E_ENGINE, -r, "lay out /%s of the host image",
 					host_items[i].path);
 	}
-	r = place_etc_patterns(root);
-	if (r < 0)
-		return cay_fail(err, CAY_E_ENGINE, -r, "lay out /etc of the host image");
 	*ret_root_fd = take_fd(&root);
 	return 0;
 }
