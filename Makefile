@@ -1,0 +1,60 @@
+# A short front for meson. `make` only builds; `make run` and `make test` also
+# install what is missing (apt, as root or with sudo).
+PREFIX ?= /usr/local
+DESTDIR ?=
+TESTS ?=
+
+.PHONY: all run test unit asan integration soak bench install clean format
+
+all: build/build.ninja
+	@ninja -C build --quiet
+
+build/build.ninja:
+	meson setup build --cross-file tools/musl.ini --prefix $(PREFIX) >/dev/null
+
+run:
+	@tools/setup build
+	@$(MAKE) --no-print-directory all
+	@echo "\$$ cay run -c 'import sys; print(...)'"
+	@build/cay run -c 'import sys; print("hello from an island, python", sys.version.split()[0])'
+
+build-test/build.ninja:
+	meson setup build-test -Dtests=true >/dev/null
+
+build-asan/build.ninja:
+	meson setup build-asan -Dtests=true -Db_sanitize=address,undefined -Db_lundef=false \
+		--buildtype debugoptimized >/dev/null
+
+unit: build-test/build.ninja
+	@ninja -C build-test --quiet
+	@meson test -C build-test --no-rebuild --print-errorlogs --num-processes 2
+
+integration: all
+	@CAY_BIN=$(CURDIR)/build/cay /usr/bin/python3 -m pytest -q -p no:cacheprovider \
+		tests/house tests/integration tests/escape $(TESTS)
+
+# The same again under the sanitizers; programs on the islands run without.
+asan: build-asan/build.ninja
+	@ninja -C build-asan --quiet
+	@meson test -C build-asan --no-rebuild --print-errorlogs --num-processes 2
+	@CAY_BIN=$(CURDIR)/build-asan/cay CAY_SANITIZED=1 /usr/bin/python3 -m pytest -q \
+		-p no:cacheprovider tests/integration $(TESTS)
+
+test:
+	@tools/setup test
+	@$(MAKE) --no-print-directory unit integration asan
+
+bench:
+	@tools/setup bench
+	@$(MAKE) --no-print-directory all build-test/build.ninja
+	@ninja -C build-test --quiet
+	@/usr/bin/python3 tests/bench/bench.py
+
+install: all
+	@DESTDIR=$(DESTDIR) meson install -C build --no-rebuild
+
+format:
+	clang-format -i $$(git ls-files 'src/*.c' 'src/*.h' 'tests/*.c')
+
+clean:
+	rm -rf build build-test build-asan
