@@ -1,5 +1,122 @@
 #include "cli/cli.h"
-int cli_doctor(int argc _unused_, char **argv _unused_)
+
+#include "base/attr.h"
+#include "base/json.h"
+#include "cli/options.h"
+#include "engine/direct/workspace.h"
+#include "engine/native/probe.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct request {
+	bool json, clean;
+};
+
+static int set_flag(void *ctx, const struct option_row *row, const char *value _unused_,
+		    struct cay_error *err _unused_)
 {
+	struct request *q = ctx;
+
+	if (strcmp(row->name, "json") == 0)
+		q->json = true;
+	else
+		q->clean = true;
 	return 0;
+}
+
+static const struct option_row rows[] = {
+	{0, "json", NULL, "as one JSON object", set_flag},
+	{0, "clean", NULL, "remove what killed runs left behind, and say how much", set_flag},
+};
+
+static void print_help(void)
+{
+	(void)printf("usage: cay doctor [--json] [--clean]\n\n"
+		     "Tries each control of the sandbox for real and prints what works, how, and\n"
+		     "what to do where it does not. Exit code 0 only if a default `cay run` would\n"
+		     "be fully enforced.\n\n");
+	options_print(rows, ARRAY_LEN(rows));
+}
+
+static void print_table(const struct probe *p, size_t n, bool ok)
+{
+	for (size_t i = 0; i < n; i++) {
+		(void)printf("%-5s %-18s %-28s", p[i].ok ? "ok" : p[i].required ? "FAIL" : "no",
+			     p[i].control, p[i].how);
+		if (!p[i].ok)
+			(void)printf(" %s", p[i].why);
+		(void)printf("\n");
+		if (!p[i].ok && p[i].todo[0])
+			(void)printf("      %-18s -> %s\n", "", p[i].todo);
+	}
+	(void)printf("\n%s\n", ok ? "A default run is fully enforced."
+				  : "A default run can't be fully enforced: see FAIL above.");
+}
+
+static int print_json(const struct probe *p, size_t n, bool ok)
+{
+	struct json *o = json_new_object(), *list = json_new_array();
+
+	for (size_t i = 0; i < n; i++) {
+		struct json *row = json_new_object();
+
+		json_set_str(row, "control", p[i].control);
+		json_set_str(row, "how", p[i].how);
+		json_set_bool(row, "ok", p[i].ok);
+		json_set_bool(row, "required", p[i].required);
+		json_set_str(row, "reason", p[i].why);
+		json_set_str(row, "todo", p[i].todo);
+		json_add(list, row);
+	}
+	json_set_bool(o, "ok", ok);
+	json_set(o, "controls", list);
+	return cli_print_json(o);
+}
+
+static int clean(bool json)
+{
+	int n = probe_clean() + direct_sweep();
+	struct json *o;
+
+	if (!json) {
+		(void)printf("removed %d leftover%s\n", n, n == 1 ? "" : "s");
+		return 0;
+	}
+	o = json_new_object();
+	json_set_int(o, "removed", n);
+	return cli_print_json(o);
+}
+
+int cli_doctor(int argc, char **argv)
+{
+	struct probe *probes = calloc(PROBES_MAX, sizeof(*probes));
+	struct request q = {0};
+	struct cay_error err;
+	bool dashes, ok = true;
+	int rest, r = options_parse(rows, ARRAY_LEN(rows), argc, argv, &q, &rest, &dashes, &err);
+	size_t n;
+
+	if (r == 0 && rest < argc)
+		r = cay_fail(&err, CAY_E_INVALID, 0, "cay doctor takes no argument '%.64s'", argv[rest]);
+	if (r != 0 || !probes) {
+		free(probes);
+		if (r == 1)
+			print_help();
+		return r == 1 ? 0 : cli_error(&err, q.json);
+	}
+	if (q.clean) {
+		free(probes);
+		return clean(q.json);
+	}
+	n = probe_all(probes);
+	for (size_t i = 0; i < n; i++)
+		ok &= probes[i].ok || !probes[i].required;
+	if (q.json)
+		r = print_json(probes, n, ok);
+	else
+		print_table(probes, n, ok);
+	free(probes);
+	return ok ? r : 1;
 }

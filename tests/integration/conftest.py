@@ -82,8 +82,9 @@ def stranger(scratch, place, root):
     if not shutil.which("setpriv"):
         must_work("setpriv (util-linux) is not there")
     os.chown(place, STRANGER, STRANGER)
-    home = place / "home"
-    home.mkdir()
+    # Not below place, or a mount of that would be one of a home.
+    home = scratch / "stranger"
+    home.mkdir(exist_ok=True)
     os.chown(home, STRANGER, STRANGER)
     cay = Cay(place, home, scratch / "tmp")
     cay.prefix = ["setpriv", f"--reuid={STRANGER}", f"--regid={STRANGER}", "--clear-groups"]

@@ -21,6 +21,9 @@ MIB = 1 << 20
 # An ordinary user that no machine has. None is created: an id is all it takes.
 STRANGER = 54321
 
+# From here on host ids are islands' (src/engine/native/ids.c).
+ISLAND_IDS = 0x70000000
+
 
 def must_work(reason):
     """This machine can't run the test: loud, and in CI a failure."""
@@ -155,8 +158,12 @@ def _link(path):
         return ""
 
 
+def _program(pid):
+    return _link(f"/proc/{pid}/exe").removesuffix(" (deleted)")
+
+
 def _is_ours(pid):
-    return _link(f"/proc/{pid}/exe").removesuffix(" (deleted)") == os.path.realpath(CAY)
+    return _program(pid) == os.path.realpath(CAY)
 
 
 def _of_another_cay(name):
@@ -165,20 +172,31 @@ def _of_another_cay(name):
     return bool(maker) and os.path.exists(f"/proc/{maker[1]}") and not _is_ours(maker[1])
 
 
+def _is_on_an_island(pid):
+    """In namespaces of its own, with an id that only islands have (or that the tests gave it)."""
+    try:
+        status = pathlib.Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return False
+    if os.path.basename(_program(pid)) == "cay":
+        return _is_ours(pid)
+    uid = int(re.search(r"^Uid:\s+(\d+)", status, re.M)[1])
+    return (uid >= ISLAND_IDS or uid == STRANGER) and any(
+        _link(f"/proc/{pid}/ns/{kind}") not in ("", _link(f"/proc/self/ns/{kind}"))
+        for kind in ("pid", "user"))
+
+
 def _processes():
-    here = {kind: _link(f"/proc/self/ns/{kind}") for kind in ("pid", "user")}
     found = set()
     for pid in filter(str.isdigit, os.listdir("/proc")):
+        if not (_is_ours(pid) or _is_on_an_island(pid)):
+            continue
         try:
             stat = pathlib.Path(f"/proc/{pid}/stat").read_text()
             groups = pathlib.Path(f"/proc/{pid}/cgroup").read_text()
         except OSError:
             continue
-        elsewhere = any(_link(f"/proc/{pid}/ns/{kind}") not in ("", inode)
-                        for kind, inode in here.items())
         name = stat[stat.index("(") + 1:stat.rindex(")")]
-        if not (_is_ours(pid) or elsewhere):
-            continue
         if any(_of_another_cay(g.rsplit("/", 1)[-1]) for g in groups.splitlines()):
             continue
         started = stat[stat.rindex(")") + 2:].split()[19]

@@ -64,8 +64,11 @@ def test_json_is_honoured_wherever_it_stands(cay):
         assert done.rc == OURS and done.error["code"] == "invalid_request", words
 
 
-def test_json_after_the_program_is_the_programs(cay):
-    assert cay.run("-c", "import sys; print(sys.argv[1:])", "--json").ok().text == "['--json']\n"
+def test_options_may_follow_the_code_but_not_its_arguments(cay):
+    assert cay.run("-c", "print(1)", "--json").ok().json["stdout"] == "1\n"
+    code = "import sys; print(sys.argv[1:])"
+    assert cay.run("-c", code, "x", "--json", "--nonsense").ok().text == "['x', '--json', '--nonsense']\n"
+    assert cay.run("-c", code, "--", "--json").ok().text == "['--json']\n"
 
 
 def test_error_object(cay):
@@ -223,6 +226,11 @@ def test_direct_timeout_takes_children_along(cay):
     running = [open(f"/proc/{p}/cmdline", "rb").read() for p in os.listdir("/proc")
                if p.isdigit() and os.path.exists(f"/proc/{p}/cmdline")]
     assert b"sleep\x0061\0" not in running and b"sleep\x0062\0" not in running
+
+
+def test_direct_cpu_time(cay):
+    done = cay.run("--engine", "direct", "--json", "--cpu-time", "1", "--timeout", "20", "-c", "while True: pass")
+    assert done.rc == TIMEOUT and done.json["message"] == "CPU time limit of 1 s reached"
 
 
 def test_direct_exit_codes(cay):

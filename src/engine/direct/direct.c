@@ -7,11 +7,11 @@
 #include "base/attr.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "engine/direct/workspace.h"
 #include "engine/pipes.h"
 #include "engine/sys.h"
 #include "engine/watch.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/close_range.h>
@@ -21,14 +21,13 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 struct direct {
 	pid_t pid; /* leader of its process group */
 	int pidfd;
-	char workspace[64]; /* a temporary directory of ours; "" where one was named */
+	char workspace[256]; /* a temporary directory of ours; "" where one was named */
 	int workspace_fd;
 };
 
@@ -142,7 +141,6 @@ out:
 
 static int open_workspace(const struct plan *p, struct direct *d, struct cay_error *err)
 {
-	const char *tmp = getenv("TMPDIR");
 	const char *dir = NULL;
 
 	for (uint32_t n = 0; n < p->n_mounts; n++) {
@@ -156,8 +154,7 @@ static int open_workspace(const struct plan *p, struct direct *d, struct cay_err
 		dir = plan_str(p, p->mounts[n].source);
 	}
 	if (!dir) {
-		(void)snprintf(d->workspace, sizeof(d->workspace), "%s/cay-direct-XXXXXX",
-			       tmp && strlen(tmp) < 32 ? tmp : "/tmp");
+		direct_workspace_name(d->workspace, sizeof(d->workspace));
 		dir = mkdtemp(d->workspace);
 	}
 	d->workspace_fd = dir ? open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
@@ -166,37 +163,10 @@ static int open_workspace(const struct plan *p, struct direct *d, struct cay_err
 
 		if (!dir)
 			d->workspace[0] = '\0';
-		return cay_fail(err, CAY_E_NOT_FOUND, saved, "the workspace %s", dir ? dir : tmp);
+		return cay_fail(err, CAY_E_NOT_FOUND, saved, "the workspace %s",
+				dir ? dir : "in the temporary directory");
 	}
 	return 0;
-}
-
-/* Empties a directory without following links out of it. */
-static void remove_tree(int dir_fd)
-{
-	int copy = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *d = copy < 0 ? NULL : fdopendir(copy);
-
-	if (!d) {
-		fd_closep(&copy);
-		return;
-	}
-	for (struct dirent *e; (e = readdir(d));) {
-		int sub;
-
-		if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
-			continue;
-		if (unlinkat(dir_fd, e->d_name, 0) == 0)
-			continue;
-		sub = openat(dir_fd, e->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-		if (sub >= 0) {
-			(void)fchmod(sub, 0700);
-			remove_tree(sub);
-			(void)close(sub);
-			(void)unlinkat(dir_fd, e->d_name, AT_REMOVEDIR);
-		}
-	}
-	(void)closedir(d);
 }
 
 static int with_files(const struct run *run, const struct direct *d, island_files_fn *fn,
@@ -270,7 +240,7 @@ static int direct_run(const struct run *run, struct result *ret, struct cay_erro
 		r = run_in(run, &d, ret, err);
 	fd_closep(&d.pidfd);
 	if (d.workspace[0]) {
-		remove_tree(d.workspace_fd);
+		tree_empty(d.workspace_fd);
 		(void)rmdir(d.workspace);
 	}
 	fd_closep(&d.workspace_fd);

@@ -472,8 +472,6 @@ static bool is_member(const char *text, const char *controller, const char *name
 
 int cgroup_join(const struct cgroup_ticket *t, const int *tasks, struct cay_error *err)
 {
-	char text[4096];
-
 	for (int k = 0, n = 0; k < CONTROLLERS; k++) {
 		/* "tasks", not "cgroup.procs": the latter waits for an RCU grace period (4 ms). */
 		int r = t->v1[k] ? fd_write_all(tasks[n++], "0", 1) : 0;
@@ -482,15 +480,20 @@ int cgroup_join(const struct cgroup_ticket *t, const int *tasks, struct cay_erro
 			return cay_fail(err, CAY_E_NOT_ENFORCEABLE, -r, "join the cgroup of %s",
 					controller_names[k]);
 	}
+	return 0;
+}
+
+bool cgroup_is_joined(const struct cgroup_ticket *t)
+{
+	char text[4096];
+
 	if (fd_read_text_at(AT_FDCWD, "/proc/self/cgroup", text, sizeof(text)) < 0)
-		return cay_fail(err, CAY_E_NOT_ENFORCEABLE, errno, "read /proc/self/cgroup");
+		return false;
 	for (int k = 0; k < CONTROLLERS; k++)
 		if ((t->v1[k] && !is_member(text, controller_names[k], t->name)) ||
 		    (t->v2[k] && !is_member(text, "", t->name)))
-			return cay_fail(err, CAY_E_NOT_ENFORCEABLE, 0,
-					"the island is not in its cgroup of %s",
-					controller_names[k]);
-	return 0;
+			return false;
+	return true;
 }
 
 static uint64_t limit_in_force(const struct cgroup *c, enum controller k)

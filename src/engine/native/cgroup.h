@@ -70,8 +70,11 @@ struct cgroup_ticket {
 
 void cgroup_ticket(const struct cgroup *c, struct cgroup_ticket *ret);
 
-/* On the island: joins by the tasks fds (in the order of v1), and checks by /proc that it is in. */
+/* On the island: joins by the tasks fds, which are in the order of v1. */
 int cgroup_join(const struct cgroup_ticket *t, const int *tasks, struct cay_error *err);
+
+/* Whether /proc says that this process is in all of them. Before it has a cgroup namespace. */
+bool cgroup_is_joined(const struct cgroup_ticket *t);
 
 /* Kills every process in it, where the kernel can do that at once. */
 void cgroup_kill(const struct cgroup *c);

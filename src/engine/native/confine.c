@@ -23,7 +23,6 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/statfs.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -37,9 +36,13 @@ int confine_cgroup(struct island *i, struct cay_error *err)
 	return cgroup_join(&i->provision.ticket, i->tasks, err);
 }
 
-/* Not by a clone flag: the namespace's root is where the process is at that moment. */
-int confine_cgroup_namespace(struct island *i _unused_, struct cay_error *err)
+/*
+ * Not by a clone flag: the namespace's root is where the process is at that
+ * moment. And the last moment at which it can see where that is.
+ */
+int confine_cgroup_namespace(struct island *i, struct cay_error *err)
 {
+	i->in_cgroups = cgroup_is_joined(&i->provision.ticket);
 	return unshare(CLONE_NEWCGROUP) < 0 ? fail(err, "make a cgroup namespace") : 0;
 }
 
@@ -336,18 +339,19 @@ int namespaces_read(uint64_t ret[NAMESPACES])
 
 int confine_read_facts(struct island *i, struct facts *ret, struct cay_error *err)
 {
-	struct statvfs root;
-	struct statfs tmp;
+	struct statvfs root, tmp;
 
-	*ret = (struct facts){.uid = geteuid(), .gid = getegid(), .landlock = i->landlock};
+	*ret = (struct facts){.uid = geteuid(), .gid = getegid(), .landlock = i->landlock, .in_cgroups = i->in_cgroups};
 	if (read_capabilities(ret) < 0)
 		return fail(err, "read the capabilities back");
 	ret->no_new_privs = prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0);
 	ret->seccomp_mode = prctl(PR_GET_SECCOMP);
-	if (statvfs("/", &root) < 0 || statfs("/tmp", &tmp) < 0)
+	if (statvfs("/", &root) < 0 || statvfs("/tmp", &tmp) < 0)
 		return fail(err, "look at the file systems");
 	ret->root_read_only = (root.f_flag & ST_RDONLY) != 0;
-	ret->scratch_bytes = (uint64_t)tmp.f_blocks * (uint64_t)tmp.f_bsize;
+	/* A read-only /tmp is the root's own: there is no scratch. */
+	if (!(tmp.f_flag & ST_RDONLY))
+		ret->scratch_bytes = (uint64_t)tmp.f_blocks * tmp.f_frsize;
 	ret->open_files = read_limit(RLIMIT_NOFILE);
 	ret->core_bytes = read_limit(RLIMIT_CORE);
 	ret->processes = read_limit(RLIMIT_NPROC);
@@ -393,6 +397,8 @@ int facts_check(const struct facts *f, const struct plan *p, const uint64_t host
 	if (f->caps_effective | f->caps_permitted | f->caps_inheritable | f->caps_bounding |
 	    f->caps_ambient)
 		return not_in_force(err, "the empty capability sets are");
+	if (!f->in_cgroups)
+		return not_in_force(err, "the cgroups are");
 	if (f->no_new_privs != 1)
 		return not_in_force(err, "no_new_privs is");
 	if (f->seccomp_mode != 2)

@@ -46,6 +46,7 @@ enum message_kind {
 struct facts {
 	uint32_t uid, gid;
 	uint64_t caps_effective, caps_permitted, caps_inheritable, caps_bounding, caps_ambient;
+	int32_t in_cgroups;
 	int32_t no_new_privs;
 	int32_t seccomp_mode;
 	int32_t landlock;
@@ -101,6 +102,7 @@ struct island {
 	int root_fd;
 	int scratch_fd;
 	int workdir_fd;
+	bool in_cgroups;
 	int landlock;
 };
 

@@ -1,0 +1,101 @@
+#include "engine/direct/workspace.h"
+
+#include "base/attr.h"
+#include "base/fd.h"
+#include "base/parse.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define PREFIX "cay-direct-"
+
+static const char *tmp_dir(void)
+{
+	const char *tmp = secure_getenv("TMPDIR");
+
+	return tmp && tmp[0] == '/' && strlen(tmp) < 200 ? tmp : "/tmp";
+}
+
+void direct_workspace_name(char *path, size_t size)
+{
+	(void)snprintf(path, size, "%s/" PREFIX "%d-XXXXXX", tmp_dir(), (int)getpid());
+}
+
+/* Empties a directory without following links out of it. */
+void tree_empty(int dir_fd)
+{
+	int copy = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *d = copy < 0 ? NULL : fdopendir(copy);
+
+	if (!d) {
+		fd_closep(&copy);
+		return;
+	}
+	for (struct dirent *e; (e = readdir(d));) {
+		int sub;
+
+		if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
+			continue;
+		if (unlinkat(dir_fd, e->d_name, 0) == 0)
+			continue;
+		sub = openat(dir_fd, e->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		if (sub >= 0) {
+			(void)fchmod(sub, 0700);
+			tree_empty(sub);
+			(void)close(sub);
+			(void)unlinkat(dir_fd, e->d_name, AT_REMOVEDIR);
+		}
+	}
+	(void)closedir(d);
+}
+
+
+static bool is_stale(int tmp, const char *name)
+{
+	char number[16];
+	struct stat st;
+	uint64_t pid;
+	size_t n;
+
+	if (strncmp(name, PREFIX, strlen(PREFIX)) != 0)
+		return false;
+	name += strlen(PREFIX);
+	n = strcspn(name, "-");
+	if (n >= sizeof(number))
+		return false;
+	(void)snprintf(number, sizeof(number), "%.*s", (int)n, name);
+	return parse_u64(number, 1, 1u << 30, &pid) == 0 && kill((pid_t)pid, 0) < 0 &&
+	       errno == ESRCH &&
+	       fstatat(tmp, name - strlen(PREFIX), &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+	       st.st_uid == geteuid() && S_ISDIR(st.st_mode);
+}
+
+int direct_sweep(void)
+{
+	DIR *d = opendir(tmp_dir());
+	int n = 0;
+
+	if (!d)
+		return 0;
+	for (struct dirent *e; (e = readdir(d));) {
+		_cleanup_(fd_closep) int sub = -1;
+
+		if (!is_stale(dirfd(d), e->d_name))
+			continue;
+		sub = openat(dirfd(d), e->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		if (sub >= 0)
+			tree_empty(sub);
+		n += unlinkat(dirfd(d), e->d_name, AT_REMOVEDIR) == 0;
+	}
+	(void)closedir(d);
+	return n;
+}
