@@ -14,26 +14,29 @@ void strv_done(struct strv *v)
 		free(v->items[i]);
 	free(v->items);
 	v->items = NULL;
-	v->len = 0;
+	v->len = v->cap = 0;
 }
 
 /* Takes s over, also on failure. */
 static int add_own(struct strv *v, char *s)
 {
-	char **items;
-
 	if (!s)
 		return -ENOMEM;
 	if (v->len >= STRV_MAX) {
 		free(s);
 		return -E2BIG;
 	}
-	items = reallocarray(v->items, v->len + 2, sizeof(*items));
-	if (!items) {
-		free(s);
-		return -ENOMEM;
+	if (v->len + 2 > v->cap) {
+		size_t cap = v->cap ? v->cap * 2 : 8;
+		char **items = reallocarray(v->items, cap, sizeof(*items));
+
+		if (!items) {
+			free(s);
+			return -ENOMEM;
+		}
+		v->items = items;
+		v->cap = cap;
 	}
-	v->items = items;
 	v->items[v->len++] = s;
 	v->items[v->len] = NULL;
 	return 0;

@@ -10,7 +10,7 @@
 
 struct strv {
 	char **items; /* NULL while empty */
-	size_t len;
+	size_t len, cap;
 };
 
 void strv_done(struct strv *v);

@@ -24,10 +24,13 @@ def scratch():
 def binary_runs(scratch):
     if not os.access(CAY, os.X_OK):
         pytest.exit(f"{CAY} is not there: build it, or set CAY_BIN", 2)
-    probe = Cay(scratch, scratch / "home", scratch / "tmp").run("--", "true")
+    probe = Cay(scratch, scratch / "home", scratch / "tmp").run("--", "sh", "-c", "echo $$; id -u")
     if probe.rc != 0 and os.geteuid() != 0:
         must_work(f"no full sandbox without root here: {probe.errors}")
-    probe.ok()
+    # What follows forks without end, mounts, and signals PID 1. Without an island
+    # around it all that would happen to this machine.
+    if probe.rc != 0 or probe.text.split() != ["2", "1000"]:
+        pytest.exit(f"{CAY} makes no island, the tests would harm this machine: {probe}", 2)
 
 
 @pytest.fixture(scope="session", autouse=True)

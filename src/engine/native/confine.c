@@ -183,6 +183,16 @@ int confine_no_new_privs(struct island *i _unused_, struct cay_error *err)
 	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ? fail(err, "set no_new_privs") : 0;
 }
 
+/*
+ * Before the program runs, or, where it has the same id as init, it could look
+ * into it for a moment: /proc/1/exe, /proc/1/fd, /proc/1/mem. The exec gives the
+ * program's own process a memory that is open again.
+ */
+int confine_shut_init(struct island *i _unused_, struct cay_error *err)
+{
+	return prctl(PR_SET_DUMPABLE, 0) < 0 ? fail(err, "shut init's memory") : 0;
+}
+
 /* A session of its own, the usual umask, and no signal blocked; clone3() has reset the handlers. */
 int confine_session(struct island *i _unused_, struct cay_error *err)
 {
@@ -346,6 +356,7 @@ int confine_read_facts(struct island *i, struct facts *ret, struct cay_error *er
 		return fail(err, "read the capabilities back");
 	ret->no_new_privs = prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0);
 	ret->seccomp_mode = prctl(PR_GET_SECCOMP);
+	ret->init_dumpable = prctl(PR_GET_DUMPABLE); /* init's memory is ours until the exec */
 	if (statvfs("/", &root) < 0 || statvfs("/tmp", &tmp) < 0)
 		return fail(err, "look at the file systems");
 	ret->root_read_only = (root.f_flag & ST_RDONLY) != 0;
@@ -364,9 +375,6 @@ int confine_init(struct island *i, struct cay_error *err)
 {
 	int control;
 
-	/* Or the program, where it has the same id, could look into us: /proc/1/exe, /proc/1/fd. */
-	if (prctl(PR_SET_DUMPABLE, 0) < 0)
-		return fail(err, "shut init's memory");
 	if (drop_capabilities() < 0)
 		return fail(err, "empty init's capability sets");
 	/* Every other fd goes: the host's standard output must not hang on an island. */
@@ -403,6 +411,8 @@ int facts_check(const struct facts *f, const struct plan *p, const uint64_t host
 		return not_in_force(err, "no_new_privs is");
 	if (f->seccomp_mode != 2)
 		return not_in_force(err, "the system call filter is");
+	if (f->init_dumpable != 0)
+		return not_in_force(err, "init's shut memory is");
 	if (!f->root_read_only)
 		return not_in_force(err, "the read-only root is");
 	if (f->scratch_bytes == 0 || f->scratch_bytes > p->limits.disk_bytes + 65536)

@@ -19,6 +19,7 @@ int confine_cpus(struct island *i, struct cay_error *err);
 int confine_bounding(struct island *i, struct cay_error *err);
 int confine_securebits(struct island *i, struct cay_error *err);
 int confine_no_new_privs(struct island *i, struct cay_error *err);
+int confine_shut_init(struct island *i, struct cay_error *err);
 
 int confine_session(struct island *i, struct cay_error *err);
 int confine_user(struct island *i, struct cay_error *err);

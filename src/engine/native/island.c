@@ -52,6 +52,7 @@ const struct step island_steps[] = {
 	{"securebits", STEP_INIT, confine_securebits},
 	{"no new privileges", STEP_INIT, confine_no_new_privs},
 	{"open the workdir", STEP_INIT, confine_open_workdir},
+	{"shut init", STEP_INIT, confine_shut_init},
 	/* Last of init's: it denies what the steps above need. The program's process inherits it. */
 	{"seccomp", STEP_INIT, confine_seccomp},
 

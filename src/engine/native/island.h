@@ -49,6 +49,7 @@ struct facts {
 	int32_t in_cgroups;
 	int32_t no_new_privs;
 	int32_t seccomp_mode;
+	int32_t init_dumpable;
 	int32_t landlock;
 	int32_t root_read_only;
 	uint64_t scratch_bytes;

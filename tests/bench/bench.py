@@ -1,0 +1,414 @@
+#!/usr/bin/python3
+"""make bench: what an island costs, side by side with the bare program and others.
+
+Prints a table and a line for each target, and writes build/bench.json. Missed
+targets are told, not failed: the machines are shared, and only figures of one
+run can be compared. The processes are timed by C programs (spawn_bench,
+launcher_bench), because Python's own way to start one is too coarse.
+"""
+import argparse
+import json
+import os
+import random
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+HERE = Path(__file__).resolve().parent
+ETC_OF_HOST = ("alternatives", "fonts", "ld.so.cache", "localtime", "os-release", "protocols",
+               "services", "ssl/certs", "ssl/openssl.cnf")
+# As src/image/host.c has them; what is in them costs nothing.
+ETC_OF_OWN = {
+    "passwd": "root:x:0:0:root:/:/usr/sbin/nologin\ncay:x:1000:1000:cay:/workspace:/bin/sh\n",
+    "group": "root:x:0:\ncay:x:1000:\n",
+    "hosts": "127.0.0.1 localhost cay\n",
+    "hostname": "cay\n",
+    "resolv.conf": "",
+    "nsswitch.conf": "passwd: files\ngroup: files\nhosts: files dns\n",
+}
+ROOT_DIRS = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
+SYSTEM_FILE = "/usr/lib/os-release"
+
+# How much is measured: full, quick.
+SIZES = {
+    "rounds": (400, 80),          # one-shot, /bin/true
+    "python_rounds": (100, 15),
+    "container_rounds": (10, 2),
+    "launcher_rounds": (600, 120),  # a third of it for Python
+    "launcher_seconds": (0.7, 0),  # for each row and number of launchers
+    "tax_rounds": (9, 4),
+    "tax_calls": (200_000, 40_000),
+    "tax_loops": (60_000_000, 15_000_000),
+}
+
+
+def run(command, **more):
+    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, **more).stdout
+
+
+def run_json(command, **more):
+    return json.loads(run(command, **more))
+
+
+def why_failed(error):
+    if isinstance(error, subprocess.TimeoutExpired):
+        return "no answer in time"
+    lines = (getattr(error, "stderr", None) or str(error)).strip().splitlines()
+    return lines[-1] if lines else "failed"
+
+
+class Cay:
+    """The built program, and what it would give a program to run with."""
+
+    def __init__(self, binary):
+        self.binary = str(binary)
+        plan = run_json([self.binary, "run", "--dry-run", "--json", "-c", "print(42)"])["dry_run"]
+        self.python = plan["argv"][0]
+        self.version = plan["version"]
+        self.env = dict(pair.split("=", 1) for pair in plan["env"])
+
+
+class Bubblewrap:
+    """bubblewrap, told to show what cay's host image shows.
+
+    The files of /etc that are ours lie in one directory that is bound whole:
+    one mount, where bubblewrap's own --ro-bind-data would need one for each.
+    """
+
+    def __init__(self, scratch, env):
+        self.etc = scratch / "etc"
+        self.etc.mkdir()
+        for name, text in ETC_OF_OWN.items():
+            (self.etc / name).write_text(text)
+        self.command = ["bwrap", *self.view(), *self.confinement(env)]
+
+    def view(self):
+        args = ["--ro-bind", "/usr", "/usr"]
+        for name in ROOT_DIRS:
+            path = Path("/", name)
+            if path.is_symlink():
+                args += ["--symlink", os.readlink(path), f"/{name}"]
+            elif path.is_dir():
+                args += ["--ro-bind", f"/{name}", f"/{name}"]
+        args += ["--ro-bind", str(self.etc), "/etc"]
+        for name in ETC_OF_HOST:
+            args += self.etc_item(name)
+        return args + [
+            "--dir", "/run", "--dir", "/var", "--symlink", "../tmp", "/var/tmp",
+            "--symlink", "../run", "/var/run", "--proc", "/proc", "--dev", "/dev",
+            "--tmpfs", "/tmp", "--tmpfs", "/workspace", "--tmpfs", "/dev/shm",
+            "--remount-ro", "/"]
+
+    def etc_item(self, name):
+        host, own = Path("/etc", name), self.etc / name
+        if not host.exists():
+            return []
+        own.parent.mkdir(parents=True, exist_ok=True)
+        if host.is_symlink():  # as cay: the link itself, and its target is in /usr
+            own.symlink_to(os.readlink(host))
+            return []
+        own.mkdir() if host.is_dir() else own.touch()
+        return ["--ro-bind", str(host), f"/etc/{name}"]
+
+    @staticmethod
+    def confinement(env):
+        args = ["--unshare-user", "--unshare-all", "--uid", "1000", "--gid", "1000",
+                "--hostname", "cay", "--cap-drop", "ALL", "--new-session", "--die-with-parent",
+                "--chdir", "/workspace", "--clearenv"]
+        for name, value in env.items():
+            args += ["--setenv", name, value]
+        return args
+
+    def why_not(self):
+        if not shutil.which("bwrap"):
+            return "not installed"
+        try:
+            run([*self.command, "/bin/true"], stderr=subprocess.PIPE, timeout=10)
+        except (subprocess.SubprocessError, OSError) as error:
+            return why_failed(error)
+        return None
+
+
+def find_container(name):
+    """The command that runs something in a container, or why there is none. Starts no daemon."""
+    if not shutil.which(name):
+        return None, "not installed"
+    try:
+        run([name, "info"], stderr=subprocess.PIPE, timeout=5)
+        images = run([name, "image", "ls", "-q"], stderr=subprocess.PIPE, timeout=5).split()
+    except (subprocess.SubprocessError, OSError) as error:
+        return None, why_failed(error)
+    for image in dict.fromkeys(images):
+        command = [name, "run", "--rm", "--network", "none", image]
+        try:
+            run([*command, "/bin/true"], stderr=subprocess.PIPE, timeout=30)
+            return command, None
+        except (subprocess.SubprocessError, OSError):
+            continue
+    return None, "no local image with /bin/true"
+
+
+class Bench:
+    def __init__(self, args, scratch):
+        self.quick = args.quick
+        self.scratch = scratch
+        self.cay = Cay(args.cay)
+        self.tools = args.tools
+        self.bubblewrap = Bubblewrap(scratch, self.cay.env)
+        self.skipped = {}  # name: why
+        self.result = {"quick": args.quick, "cpus": os.cpu_count(), "kernel": os.uname().release,
+                       "python": self.cay.version, "load_before": os.getloadavg()[0]}
+        # Where islands have a tmpfs, the bare program gets one, too.
+        self.env = {**self.cay.env, "HOME": str(scratch), "TMPDIR": str(scratch)}
+
+    def size(self, name):
+        return SIZES[name][self.quick]
+
+    def find_peers(self):
+        why = self.bubblewrap.why_not()
+        if why:
+            self.skipped["bubblewrap"] = why
+        self.containers = {}
+        for name in ("podman", "docker"):
+            command, why = find_container(name)
+            if command:
+                self.containers[name] = command
+            else:
+                self.skipped[name] = why
+
+    def spawn(self, rounds, commands):
+        words = []
+        for name, command in commands.items():
+            words += ([] if not words else ["::"]) + [name, *command]
+        return run_json([str(self.tools / "spawn_bench"), str(rounds), *words], env=self.env,
+                        cwd=self.scratch)
+
+    def one_shot(self):
+        cay, wrapped = [self.cay.binary, "run"], "bubblewrap" not in self.skipped
+        python = [self.cay.python, "-c", "print(42)"]
+        true = {"bare": ["/bin/true"], "cay": [*cay, "--", "/bin/true"]}
+        snake = {"bare": python, "cay": [*cay, "-c", "print(42)"]}
+        if wrapped:
+            true["bubblewrap"] = [*self.bubblewrap.command, "/bin/true"]
+            snake["bubblewrap"] = [*self.bubblewrap.command, *python]
+        self.result["one_shot"] = {"true": self.spawn(self.size("rounds"), true),
+                                   "python": self.spawn(self.size("python_rounds"), snake)}
+        if self.containers:
+            commands = {name: [*c, "/bin/true"] for name, c in self.containers.items()}
+            self.result["one_shot"]["true"].update(
+                self.spawn(self.size("container_rounds"), commands))
+
+    def launcher(self):
+        try:
+            self.result["launcher"] = run_json(
+                [str(self.tools / "launcher_bench"), str(self.size("launcher_rounds")),
+                 str(self.size("launcher_seconds"))], env=self.env, stderr=subprocess.PIPE)
+        except subprocess.CalledProcessError as error:  # without root there is no template
+            self.skipped["launcher"] = why_failed(error)
+
+    def tax(self):
+        program = self.scratch / "tax"
+        run(["gcc", "-O2", "-D_GNU_SOURCE", "-static", "-o", str(program), str(HERE / "tax.c")])
+        words = [str(self.size("tax_calls")), str(self.size("tax_loops")), SYSTEM_FILE]
+        wrapped = self.bubblewrap.command
+        # In front of the program's name, so that it comes after the other binds.
+        bind = ["--ro-bind", str(program), "/run/tax"]
+        at = wrapped.index("--remount-ro")
+        commands = {
+            "bare": [str(program), *words],
+            "cay": [self.cay.binary, "run", "--put", f"{program}:tax", "--", "./tax", *words],
+        }
+        if "bubblewrap" not in self.skipped:
+            commands["bubblewrap"] = [*wrapped[:at], *bind, *wrapped[at:], "/run/tax", *words]
+        times = {name: {} for name in commands}
+        for _ in range(self.size("tax_rounds")):
+            for name in random.sample(list(commands), len(commands)):
+                for line in run(commands[name], env=self.env, cwd=self.scratch).splitlines():
+                    what, ns = line.rsplit(" ", 1)
+                    times[name].setdefault(what, []).append(float(ns))
+        self.result["tax"] = {
+            name: {what: {"n": len(ns), "min": min(ns), "median": statistics.median(ns),
+                          "p25": sorted(ns)[len(ns) // 4]} for what, ns in rows.items()}
+            for name, rows in times.items()}
+
+    def footprint(self):
+        stripped = self.scratch / "stripped"
+        run(["strip", "-o", str(stripped), self.cay.binary])
+        dynamic = run(["readelf", "-dW", self.cay.binary])
+        self.result["footprint"] = {
+            "bytes": Path(self.cay.binary).stat().st_size,
+            "bytes_stripped": stripped.stat().st_size,
+            "shared_libraries": [line.split("[")[1].rstrip("]") for line in dynamic.splitlines()
+                                 if "(NEEDED)" in line],
+            "interpreter": "INTERP" in run(["readelf", "-lW", self.cay.binary]),
+            **self.resident()}
+
+    def resident(self):
+        """VmHWM while the program runs and its output, a megabyte, is kept: cay's and init's.
+
+        Not by wait4(): its maximum counts children, and the parent before exec.
+        """
+        code = "import sys, time; print('x' * 999_999, flush=True); time.sleep(9)"
+        child = subprocess.Popen([self.cay.binary, "run", "--json", "-c", code], env=self.env,
+                                 cwd=self.scratch, stdin=subprocess.DEVNULL,
+                                 stdout=subprocess.DEVNULL)
+        try:
+            time.sleep(0.6)
+            init = Path(f"/proc/{child.pid}/task/{child.pid}/children").read_text().split()
+            return {"peak_rss": peak_rss(child.pid), "init_rss": peak_rss(init[0])}
+        finally:
+            child.terminate()
+            child.wait()
+
+
+def peak_rss(pid):
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmHWM:"):
+            return int(line.split()[1]) * 1024
+    return 0
+
+
+def over(rows, name, quantile):
+    """What name adds to bare, in microseconds."""
+    return rows[name][quantile] - rows["bare"][quantile]
+
+
+def targets_of(result):
+    """(what, figure by median, figure by p25, the most it may be, unit)"""
+    shot = result["one_shot"]
+    true = shot["true"]
+    yield ("one-shot /bin/true, over bare", over(true, "cay", "median") / 1e3,
+           over(true, "cay", "p25") / 1e3, 3.0, "ms")
+    yield ("one-shot Python, over bare", over(shot["python"], "cay", "median") / 1e3,
+           over(shot["python"], "cay", "p25") / 1e3, 3.0, "ms")
+    if "bubblewrap" in true:
+        yield ("one-shot, of what bubblewrap adds",
+               over(true, "cay", "median") / over(true, "bubblewrap", "median"),
+               over(true, "cay", "p25") / over(true, "bubblewrap", "p25"), 0.6, "x")
+    if "launcher" in result:
+        rows, python = result["launcher"]["true"], result["launcher"]["python"]
+        yield ("launcher, fresh network, over bare", over(rows, "fresh", "median") / 1e3,
+               over(rows, "fresh", "p25") / 1e3, 1.2, "ms")
+        yield ("launcher, pooled network, over bare", over(rows, "pooled", "median") / 1e3,
+               over(rows, "pooled", "p25") / 1e3, 0.6, "ms")
+        for mode in ("fresh", "pooled"):
+            yield (f"launcher, {mode}, Python to bare",
+                   python[mode]["median"] / python["bare"]["median"],
+                   python[mode]["p25"] / python["bare"]["p25"], 1.10, "x")
+    for what, label, most in (("cpu", "CPU-bound loop to bare", 1.02),
+                              ("own file", "open/read/close in /workspace to bare", 1.2),
+                              ("system file", "open/read/close in /usr to bare", 1.2)):
+        rows = result["tax"]
+        yield (label, rows["cay"][what]["median"] / rows["bare"][what]["median"],
+               rows["cay"][what]["p25"] / rows["bare"][what]["p25"], most, "x")
+    foot = result["footprint"]
+    yield ("on disk", foot["bytes"] / 1e6, foot["bytes_stripped"] / 1e6, 1.5, "MB")
+    yield ("resident, at most", foot["peak_rss"] / 1e6, foot["peak_rss"] / 1e6, 3.0, "MB")
+    yield ("shared libraries", len(foot["shared_libraries"]), len(foot["shared_libraries"]), 0, "")
+
+
+def judge(result):
+    return [{"target": what, "median": median, "p25": p25, "most": most, "unit": unit,
+             "met": median <= most}
+            for what, median, p25, most, unit in targets_of(result)]
+
+
+def print_times(title, rows):
+    print(f"\n{title:<34}{'min':>9}{'p25':>9}{'median':>9}{'p75':>9}{'+bare':>9}{'x bare':>8}")
+    bare = rows["bare"]["median"]
+    for name, row in rows.items():
+        cells = "".join(f"{row[q] / 1e3:9.2f}" for q in ("min", "p25", "median", "p75"))
+        print(f"  {name:<32}{cells}{(row['median'] - bare) / 1e3:+9.2f}{row['median'] / bare:8.2f}")
+
+
+def print_phases(rows):
+    for mode, row in rows.items():
+        if "phases" in row:
+            parts = ", ".join(f"{name} {p['p25']:.0f}" for name, p in row["phases"].items())
+            print(f"  {mode}: where it goes, us at p25: {parts}")
+
+
+def print_launcher(result):
+    if "launcher" not in result:
+        return
+    launcher = result["launcher"]
+    print_times("resident launcher, /bin/true, ms", launcher["true"])
+    print_phases(launcher["true"])
+    print_times("resident launcher, Python, ms", launcher["python"])
+    if "per_second" in launcher:
+        print(f"\n{'islands per second, launchers:':<34}" + "".join(f"{n:>9}" for n in (1, 2, 4, 8)))
+        for name, row in launcher["per_second"].items():
+            print(f"  {name:<32}" + "".join(f"{v:9.0f}" for v in row.values()))
+
+
+def print_tax(tax):
+    print(f"\n{'inside, ns for each':<34}{'bare':>9}" +
+          "".join(f"{name:>12}{'x bare':>8}" for name in tax if name != "bare"))
+    for what, bare in tax["bare"].items():
+        cells = "".join(f"{row[what]['median']:12.1f}{row[what]['median'] / bare['median']:8.2f}"
+                        for name, row in tax.items() if name != "bare")
+        print(f"  {what:<32}{bare['median']:9.1f}{cells}")
+
+
+def print_report(result):
+    print_times("one-shot, /bin/true, ms", result["one_shot"]["true"])
+    print_times("one-shot, Python print(42), ms", result["one_shot"]["python"])
+    print("  bubblewrap is told to show the same files; it sets no cgroups, seccomp, Landlock\n"
+          "  or time namespace, and reads nothing back")
+    for name, why in result["not_measured"].items():
+        print(f"  {name}: not measured: {why}")
+    print_launcher(result)
+    print_tax(result["tax"])
+    foot = result["footprint"]
+    print(f"\ncay: {foot['bytes'] / 1e3:.0f} kB on disk ({foot['bytes_stripped'] / 1e3:.0f} kB "
+          f"stripped), {foot['peak_rss'] / 1e6:.2f} MB resident at most, an island's init "
+          f"{foot['init_rss'] / 1e6:.2f} MB; shared libraries: "
+          f"{', '.join(foot['shared_libraries']) or 'none'}")
+    print(f"\n{'target':<44}{'median':>9}{'p25':>9}{'at most':>9}")
+    for row in result["targets"]:
+        print(f"  {row['target']:<42}{row['median']:9.2f}{row['p25']:9.2f}{row['most']:9.2f} "
+              f"{row['unit']:<3}{'met' if row['met'] else 'MISSED'}")
+    if result["load_before"] > result["cpus"] / 4:
+        print(f"\nThe machine was busy (load {result['load_before']:.1f} on {result['cpus']} CPUs): "
+              "take the ratios, not the times.")
+
+
+def parse_args():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="half a minute instead of three")
+    parser.add_argument("--cay", type=Path, default=ROOT / "build/cay")
+    parser.add_argument("--tools", type=Path, default=ROOT / "build-test/tests/bench",
+                        help="where spawn_bench and launcher_bench are")
+    parser.add_argument("--json", type=Path, default=ROOT / "build/bench.json")
+    return parser.parse_args()
+
+
+def main():
+    args = parse_args()
+    start = time.monotonic()
+    place = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+    with tempfile.TemporaryDirectory(prefix="cay-bench-", dir=place) as scratch:
+        os.chmod(scratch, 0o755)
+        bench = Bench(args, Path(scratch))
+        bench.find_peers()
+        bench.one_shot()
+        bench.launcher()
+        bench.tax()
+        bench.footprint()
+    result = bench.result
+    result["not_measured"] = bench.skipped
+    result["targets"] = judge(result)
+    result["seconds"] = time.monotonic() - start
+    args.json.write_text(json.dumps(result, indent=1) + "\n")
+    print_report(result)
+    print(f"\n{result['seconds']:.0f} s; all figures: {os.path.relpath(args.json)}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
