@@ -1,19 +1,29 @@
 #include "cli/cli.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
+static const char *verb_name(int argc, char **argv)
+{
+	if (argc < 2 || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)
+		return "help";
+	if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0)
+		return "version";
+	return argv[1];
+}
+
 int main(int argc, char **argv)
 {
-	const char *name = argc > 1 ? argv[1] : "help";
+	const struct verb *v = verb_find(verb_name(argc, argv));
+	int code;
 
-	if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0)
-		name = "help";
-	if (strcmp(name, "--version") == 0 || strcmp(name, "-V") == 0)
-		name = "version";
-	for (const struct verb *v = verbs; v->name; v++)
-		if (strcmp(v->name, name) == 0)
-			return argc > 1 ? v->run(argc - 1, argv + 1) : v->run(argc, argv);
-	cli_say("no verb is called '%s' (cay help lists them)", name);
-	return EXIT_OURS;
+	if (!v)
+		return EXIT_OURS;
+	code = argc > 1 ? v->run(argc - 1, argv + 1) : v->run(argc, argv);
+	if (fflush(stdout) != 0) {
+		cli_say("standard output: %s", strerror(errno));
+		return EXIT_OURS;
+	}
+	return code;
 }

@@ -5,6 +5,7 @@
 #include "base/fd.h"
 #include "base/json.h"
 #include "base/text.h"
+#include "engine/native/hostdir.h"
 #include "settings/homes.h"
 
 #include <errno.h>
@@ -72,5 +73,7 @@ int cli_mount_rules(const struct settings *s, struct mount_rules *ret, struct ca
 
 	if (homes_read(&homes, err) < 0)
 		return -1;
-	return mount_rules_make(s, &homes, getcwd(cwd, sizeof(cwd)) ? cwd : NULL, ret, err);
+	if (mount_rules_make(s, &homes, getcwd(cwd, sizeof(cwd)) ? cwd : NULL, ret, err) < 0)
+		return -1;
+	return hostdir_resolve_rules(ret, err);
 }

@@ -1,5 +1,8 @@
 #include "cli/cli.h"
 
+#include "base/attr.h"
+#include "cli/options.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -13,6 +16,23 @@ const struct verb verbs[] = {
 	{0},
 };
 
+const struct verb *verb_find(const char *name)
+{
+	const struct verb *near = NULL;
+
+	for (const struct verb *v = verbs; v->name; v++) {
+		if (strcmp(v->name, name) == 0)
+			return v;
+		if (words_distance(name, v->name) < 3)
+			near = v;
+	}
+	if (near)
+		cli_say("no verb is called '%.64s' (did you mean %s?)", name, near->name);
+	else
+		cli_say("no verb is called '%.64s' (cay help lists them)", name);
+	return NULL;
+}
+
 int cli_version(int argc _unused_, char **argv _unused_)
 {
 	(void)printf("cay %s\n", CAY_VERSION);
@@ -21,14 +41,16 @@ int cli_version(int argc _unused_, char **argv _unused_)
 
 int cli_help(int argc, char **argv)
 {
-	char help[] = "--help";
+	char option[] = "--help";
+	const struct verb *v = argc > 1 && argv[1][0] != '-' ? verb_find(argv[1]) : &verbs[0];
 
-	for (const struct verb *v = verbs; argc > 1 && v->name; v++)
-		if (strcmp(v->name, argv[1]) == 0 && v->run != cli_help && v->run != cli_version)
-			return v->run(2, (char *[]){argv[1], help, NULL});
+	if (!v)
+		return EXIT_OURS;
+	if (argc > 1 && v->run != cli_help && v->run != cli_version && argv[1][0] != '-')
+		return v->run(2, (char *[]){argv[1], option, NULL});
 	(void)printf("usage: cay VERB [options]\n\n"
 		     "cay runs code that nobody has read yet on an island of its own.\n\n");
-	for (const struct verb *v = verbs; v->name; v++)
+	for (v = verbs; v->name; v++)
 		(void)printf("  %-10s %s\n", v->name, v->summary);
 	(void)printf("\nfirst steps:\n"
 		     "  cay run -c 'print(42)'\n"

@@ -6,7 +6,7 @@
 #include <string.h>
 
 /* Edit distance, for names of options: short, so the simple table will do. */
-static size_t distance(const char *a, const char *b)
+size_t words_distance(const char *a, const char *b)
 {
 	size_t row[64], n = strlen(b);
 
@@ -36,7 +36,7 @@ static int unknown(const struct option_row *rows, size_t n_rows, const char *wor
 	const char *near = NULL;
 
 	for (size_t i = 0; i < n_rows && strlen(name) > 1; i++) {
-		size_t d = distance(name, rows[i].name);
+		size_t d = words_distance(name, rows[i].name);
 
 		if (d < best) {
 			best = d;

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <string.h>
 #include <unistd.h>
 
 /* What poll() promises of a pipe: this much does not block. */
@@ -42,19 +43,21 @@ static bool writable_now(int fd)
 }
 
 /* Writes what does not block; returns how much, or -EPIPE. */
-static ssize_t write_some(int fd, const char *data, size_t len)
+static ssize_t write_some(struct output_stream *t, const char *data, size_t len)
 {
 	size_t done = 0;
 
-	while (done < len && writable_now(fd)) {
-		ssize_t n = write(fd, data + done, size_min(len - done, WRITE_STEP));
+	while (done < len && writable_now(t->fd)) {
+		ssize_t n = write(t->fd, data + done, size_min(len - done, WRITE_STEP));
 
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0 && errno == EAGAIN)
 			break;
-		if (n < 0)
+		if (n < 0) {
+			t->error = errno;
 			return -EPIPE;
+		}
 		done += (size_t)n;
 	}
 	return (ssize_t)done;
@@ -62,7 +65,7 @@ static ssize_t write_some(int fd, const char *data, size_t len)
 
 static int flush_ready(struct output_stream *t)
 {
-	ssize_t n = write_some(t->fd, t->ready.data + t->written, t->ready.len - t->written);
+	ssize_t n = write_some(t, t->ready.data + t->written, t->ready.len - t->written);
 
 	if (n < 0)
 		return (int)n;
@@ -83,7 +86,7 @@ static ssize_t pass(struct output_stream *t, const char *data, size_t len)
 	if (t->ready.len > 0)
 		return 0;
 	if (!t->filter)
-		return write_some(t->fd, data, len);
+		return write_some(t, data, len);
 	/* Caret notation makes it at most three times as long. */
 	len = size_min(len, FILTERED_MAX / 8);
 	if (text_filter_feed(&t->state, &t->ready, data, len) < 0)
@@ -147,6 +150,21 @@ static void write_tail(struct output *o, enum stream s)
 		cli_say("%llu bytes of %s were dropped before the last %zu",
 			(unsigned long long)o->kept[s].dropped,
 			s == STREAM_STDOUT ? "stdout" : "stderr", tail.len);
+}
+
+bool output_failed(const struct output *o)
+{
+	bool failed = false;
+
+	for (int s = 0; s < STREAMS; s++) {
+		int error = o->through[s].error;
+
+		if (error == 0 || error == EPIPE)
+			continue;
+		cli_say("standard %s: %s", s == STREAM_STDOUT ? "output" : "error", strerror(error));
+		failed = true;
+	}
+	return failed;
 }
 
 void output_finish(struct output *o)

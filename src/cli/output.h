@@ -19,6 +19,7 @@ struct output_stream {
 	struct buf ready;         /* filtered, not written yet */
 	size_t written;           /* of ready */
 	uint64_t passed;          /* bytes of the program that went through */
+	int error;                /* why nothing can be written any more; 0 */
 };
 
 struct output {
@@ -35,3 +36,6 @@ struct sink output_sink(struct output *o);
 
 /* The end of the stream: what a filter or a limit still held back. */
 void output_finish(struct output *o);
+
+/* Whether output was lost for another reason than a reader that left; says so on stderr. */
+bool output_failed(const struct output *o);

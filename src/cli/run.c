@@ -67,7 +67,8 @@ SETTER(set_env_file)
 	if (r == 0)
 		r = buf_append_str(&text, "");
 	if (r < 0)
-		return cay_fail(err, CAY_E_NOT_FOUND, -r, "--env-file %s", value);
+		return cay_fail(err, r == -EFBIG ? CAY_E_TOO_LARGE : CAY_E_NOT_FOUND, -r,
+				"--env-file %s", value);
 	return spec_add_env_lines(&((struct request *)ctx)->spec, value, text.data, err);
 }
 
@@ -385,7 +386,11 @@ static int report(const struct request *q, struct output *o, struct result *res)
 {
 	int code = result_exit_code(res);
 
-	output_finish(o);
+	/* Who cancels does not wait for a reader. */
+	if (res->status != STATUS_CANCELLED)
+		output_finish(o);
+	if (output_failed(o))
+		code = EXIT_OURS;
 	if (q->json) {
 		for (int s = 0; s < STREAMS; s++) {
 			res->output[s] = o->kept[s];
@@ -456,10 +461,19 @@ static int run_request(struct request *q, struct cay_error *err)
 	if (has_runtime &&
 	    runtime_choose(&settings, q->spec.language, q->spec.version, &rt, err) < 0)
 		return -1;
-	run_files_init(&files, &q->spec, q->json);
+	if (run_files_init(&files, &q->spec, q->json, err) < 0)
+		return -1;
 	if (decide_script(q, &files, err) < 0)
 		return -1;
 	return carry_out(q, &settings, has_runtime ? &rt : NULL, &files, err);
+}
+
+static bool asks_for_json(int argc, char **argv)
+{
+	for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
+		if (strcmp(argv[i], "--json") == 0)
+			return true;
+	return false;
 }
 
 int cli_run(int argc, char **argv)
@@ -481,8 +495,9 @@ int cli_run(int argc, char **argv)
 			r = take_words(q, argc, argv, rest, dashes, &err);
 		if (r == 0)
 			r = run_request(q, &err);
+		/* Where an option was wrong, those behind it were not read. */
 		if (r < 0)
-			r = cli_error(&err, q->json);
+			r = cli_error(&err, q->json || asks_for_json(argc, argv));
 	}
 	spec_done(&q->spec);
 	free(q);

@@ -13,10 +13,18 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-void run_files_init(struct run_files *f, const struct spec *spec, bool into_result)
+int run_files_init(struct run_files *f, const struct spec *spec, bool into_result,
+		   struct cay_error *err)
 {
 	*f = (struct run_files){
 		.spec = spec, .into_result = into_result, .text = BUF(CODE_MAX_BYTES)};
+	for (size_t i = 0; i < spec->get.len; i++)
+		if (files_check_path(spec->get.items[i].from, err) < 0)
+			return cay_wrap(err, "--get");
+	for (size_t i = 0; i < spec->put.len; i++)
+		if (spec->put.items[i].to && files_check_path(spec->put.items[i].to, err) < 0)
+			return cay_wrap(err, "--put");
+	return 0;
 }
 
 void run_files_done(struct run_files *f)
@@ -173,6 +181,27 @@ static bool is_directory(const char *path)
 	return path && (path[strlen(path) - 1] == '/' || (stat(path, &st) == 0 && S_ISDIR(st.st_mode)));
 }
 
+static int count_file(void *ctx _unused_, const char *path _unused_, int fd _unused_,
+		      size_t size _unused_, struct cay_error *err _unused_)
+{
+	return 0;
+}
+
+/* Several files can't have one name. */
+static int expect_one(const struct island_files *files, const struct transfer *t,
+		      struct cay_error *err)
+{
+	size_t n = 0;
+
+	if (files_get(files, t->from, count_file, NULL, &n, err) < 0)
+		return -1;
+	if (n <= 1)
+		return 0;
+	(void)cay_fail(err, CAY_E_INVALID, 0, "--get %s: %zu files match, and %s is no directory",
+		       t->from, n, t->to);
+	return cay_hint(err, "write %s/ to have them in a directory", t->to);
+}
+
 static int files_out(void *ctx, const struct island_files *files, struct cay_error *err)
 {
 	struct run_files *f = ctx;
@@ -184,6 +213,9 @@ static int files_out(void *ctx, const struct island_files *files, struct cay_err
 
 		if (g.to_directory && mkdir(t->to, 0755) < 0 && errno != EEXIST)
 			return cay_fail(err, CAY_E_INVALID, errno, "--get to %s", t->to);
+		if (!f->into_result && t->to && !g.to_directory &&
+		    expect_one(files, t, err) < 0)
+			return -1;
 		if (files_get(files, t->from, got_file, &g, &n, err) < 0)
 			return -1;
 		if (n == 0)

@@ -20,7 +20,9 @@ struct run_files {
 	struct buf text;
 };
 
-void run_files_init(struct run_files *f, const struct spec *spec, bool into_result);
+/* Looks at the paths of --put and --get: what can't work fails before anything runs. */
+int run_files_init(struct run_files *f, const struct spec *spec, bool into_result,
+		   struct cay_error *err);
 void run_files_done(struct run_files *f);
 
 /* Reads the script of the spec and decides where it goes. */

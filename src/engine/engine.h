@@ -18,7 +18,7 @@ struct island_files {
 	int workspace; /* directory fds; -1 where there is none */
 	int tmp;
 	bool read_only; /* the workspace is a host directory that may only be read */
-	bool chown;     /* what is put in must be given to the owner of the directory it is in */
+	bool as_owner;  /* what is put in is made by the owner of the directory it is in */
 };
 
 typedef int island_files_fn(void *ctx, const struct island_files *files, struct cay_error *err);

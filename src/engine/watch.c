@@ -33,7 +33,7 @@ struct pump {
 	struct watch *w;
 	struct watched *ret;
 	struct pending out[STREAMS], in;
-	bool gone;
+	bool gone, cancelled;
 	uint64_t drain_ns; /* 0: not yet */
 };
 
@@ -129,11 +129,15 @@ static void read_cancel(struct pump *p)
 {
 	struct signalfd_siginfo info;
 
-	if (read(p->w->cancel_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
-		if (p->ret->cause == CAUSE_NONE)
-			p->ret->signal = (int)info.ssi_signo;
-		end_by(p, CAUSE_CANCELLED);
+	if (read(p->w->cancel_fd, &info, sizeof(info)) != (ssize_t)sizeof(info))
+		return;
+	/* Also when the program has ended and only a reader of ours keeps us. */
+	if (p->ret->cause == CAUSE_NONE) {
+		p->ret->signal = (int)info.ssi_signo;
+		p->ret->cause = CAUSE_CANCELLED;
 	}
+	p->cancelled = true;
+	end_by(p, CAUSE_CANCELLED);
 }
 
 static uint64_t ms_since(uint64_t start_ns)
@@ -229,7 +233,7 @@ static bool output_ended(const struct pump *p)
 /* All is dead and read, and only a slow reader of ours keeps us: that may take its time. */
 static bool only_sink_waits(const struct pump *p)
 {
-	return p->out[STREAM_STDOUT].len > 0 || p->out[STREAM_STDERR].len > 0;
+	return !p->cancelled && (p->out[STREAM_STDOUT].len > 0 || p->out[STREAM_STDERR].len > 0);
 }
 
 void watch_until_end(struct watch *w, struct watched *ret)
@@ -238,7 +242,7 @@ void watch_until_end(struct watch *w, struct watched *ret)
 	struct pollfd fds[ONS];
 
 	*ret = (struct watched){0};
-	while (!p.gone || !output_ended(&p)) {
+	while (!p.gone || (!p.cancelled && !output_ended(&p))) {
 		arm(&p, fds);
 		if (poll(fds, ONS, next_timeout(&p)) < 0 && errno != EINTR)
 			end_by(&p, CAUSE_CANCELLED);

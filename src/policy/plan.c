@@ -122,12 +122,15 @@ static void decide_argv(struct builder *b, const struct spec *spec, const struct
 static int check_targets(const struct spec *spec, struct cay_error *err)
 {
 	/* The island's own: a mount over them would take a control away. */
-	static const char *const own[] = {"/proc", "/dev", "/etc", "/usr", "/bin",
-					  "/sbin", "/lib", "/lib64", "/tmp"};
+	static const char *const own[] = {"/proc", "/dev",   "/etc",   "/usr",    "/bin", "/sbin", "/lib",
+					  "/lib32", "/lib64", "/libx32", "/tmp", "/run",  "/var"};
 
 	for (size_t i = 0; i < spec->n_mounts; i++) {
 		const char *t = spec->mounts[i].target;
 
+		for (size_t k = 0; k < i; k++)
+			if (strcmp(t, spec->mounts[k].target) == 0)
+				return cay_fail(err, CAY_E_INVALID, 0, "two volumes for %s", t);
 		if (strcmp(t, "/") == 0)
 			return cay_fail(err, CAY_E_INVALID, 0, "nothing can be mounted over /");
 		for (size_t k = 0; k < ARRAY_LEN(own); k++) {

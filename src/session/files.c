@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/fsuid.h>
 #include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -39,6 +40,15 @@ static int split(const struct island_files *f, const char *path, int *ret_dir, c
 	return 0;
 }
 
+int files_check_path(const char *path, struct cay_error *err)
+{
+	const struct island_files any = {0};
+	const char *rest;
+	int dir;
+
+	return split(&any, path, &dir, &rest, err);
+}
+
 static int split_writable(const struct island_files *f, const char *path, int *ret_dir,
 			  const char **ret_rest, struct cay_error *err)
 {
@@ -56,14 +66,43 @@ static bool name_ok(const char *name, size_t len)
 	       !(len == 2 && name[0] == '.' && name[1] == '.');
 }
 
-/* Gives a file just made to the owner of the directory it was made in. */
-static int give(const struct island_files *f, int dir, int fd)
+/*
+ * Root makes files on an island as the owner of the directory they go to: they
+ * are the island's own from the start, its disk is a file system in whose user
+ * namespace root has no id, and a host directory gets nothing of root's.
+ */
+static void become_owner(const struct island_files *f, int dir)
 {
 	struct stat st;
 
-	if (!f->chown)
-		return 0;
-	return fstat(dir, &st) < 0 || fchown(fd, st.st_uid, st.st_gid) < 0 ? -errno : 0;
+	if (!f->as_owner || fstat(dir, &st) < 0)
+		return;
+	(void)setfsgid(st.st_gid);
+	(void)setfsuid(st.st_uid);
+}
+
+static void become_self(const struct island_files *f)
+{
+	int saved = errno;
+
+	if (f->as_owner) {
+		(void)setfsuid(geteuid());
+		(void)setfsgid(getegid());
+	}
+	errno = saved;
+}
+
+/* Opens the directory of that name, made where it was missing; -errno. */
+static int open_dir(const struct island_files *f, int at, const char *name)
+{
+	int fd;
+
+	become_owner(f, at);
+	fd = mkdirat(at, name, 0755) < 0 && errno != EEXIST ? -1 : 0;
+	become_self(f);
+	if (fd == 0)
+		fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	return fd < 0 ? -errno : fd;
 }
 
 /* Opens (and makes) the directories of path but the last name; returns an fd, gives the name. */
@@ -75,7 +114,7 @@ static int open_parent(const struct island_files *f, int dir, const char *path,
 	while (at >= 0) {
 		size_t len = strcspn(path, "/");
 		char name[NAME_MAX + 1];
-		int next, made;
+		int next;
 
 		if (!name_ok(path, len)) {
 			(void)close(at);
@@ -86,17 +125,10 @@ static int open_parent(const struct island_files *f, int dir, const char *path,
 			return at;
 		}
 		(void)snprintf(name, sizeof(name), "%.*s", (int)len, path);
-		made = mkdirat(at, name, 0755);
-		next = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-		if (next >= 0 && made == 0)
-			(void)give(f, at, next);
-		if (next < 0) {
-			int saved = errno;
-
-			(void)close(at);
-			return -saved;
-		}
+		next = open_dir(f, at, name);
 		(void)close(at);
+		if (next < 0)
+			return next;
 		at = next;
 		path += len + strspn(path + len, "/");
 	}
@@ -107,20 +139,16 @@ static int open_parent(const struct island_files *f, int dir, const char *path,
 static int create(const struct island_files *f, int dir, const char *name, mode_t mode)
 {
 	const int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
-	int fd = openat(dir, name, flags, 0600), r;
+	int fd;
 
+	become_owner(f, dir);
+	fd = openat(dir, name, flags, 0600);
 	if (fd < 0 && errno == EEXIST && unlinkat(dir, name, 0) == 0)
 		fd = openat(dir, name, flags, 0600);
-	if (fd < 0)
-		return -errno;
-	r = give(f, dir, fd);
-	if (r == 0 && fchmod(fd, mode & 0777) < 0)
-		r = -errno;
-	if (r < 0) {
-		(void)close(fd);
-		return r;
-	}
-	return fd;
+	if (fd >= 0 && fchmod(fd, mode & 0777) < 0)
+		fd_closep(&fd);
+	become_self(f);
+	return fd < 0 ? -errno : fd;
 }
 
 int files_write(const struct island_files *f, const char *path, const void *data, size_t len,
@@ -157,19 +185,14 @@ static int put_entry(const struct island_files *f, int from, int dir, const char
 static int put_dir(const struct island_files *f, int from, int dir, const char *name, int depth)
 {
 	_cleanup_(fd_closep) int to = -1;
-	int copy, made, r = 0;
+	int copy, r = 0;
 	DIR *d;
 
 	if (depth >= TREE_DEPTH_MAX)
 		return -ELOOP;
-	made = mkdirat(dir, name, 0755);
-	if (made < 0 && errno != EEXIST)
-		return -errno;
-	to = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	to = open_dir(f, dir, name);
 	if (to < 0)
-		return -errno;
-	if (made == 0)
-		r = give(f, dir, to);
+		return to;
 	copy = fcntl(from, F_DUPFD_CLOEXEC, 3);
 	d = copy < 0 ? NULL : fdopendir(copy);
 	if (!d) {
@@ -245,11 +268,24 @@ struct walk {
 };
 
 /* "*" within one directory, "**" across: fnmatch() knows both, by its FNM_PATHNAME flag. */
+static bool matches_glob(const char *glob, const char *path)
+{
+	const char *any = strstr(glob, "**/");
+	char shorter[PATH_MAX];
+
+	if (fnmatch(glob, path, FNM_PERIOD | (strstr(glob, "**") ? 0 : FNM_PATHNAME)) == 0)
+		return true;
+	/* Between slashes it also stands for no directory at all. */
+	return any && strlen(glob) < sizeof(shorter) &&
+	       snprintf(shorter, sizeof(shorter), "%.*s%s", (int)(any - glob), glob, any + 3) > 0 &&
+	       matches_glob(shorter, path);
+}
+
 static bool matches(const char *glob, const char *path)
 {
 	size_t len = strlen(glob);
 
-	if (fnmatch(glob, path, FNM_PERIOD | (strstr(glob, "**") ? 0 : FNM_PATHNAME)) == 0)
+	if (matches_glob(glob, path))
 		return true;
 	/* The name of a directory stands for all that is in it. */
 	while (len > 0 && glob[len - 1] == '/')

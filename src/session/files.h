@@ -18,6 +18,9 @@
 int files_write(const struct island_files *f, const char *path, const void *data, size_t len,
 		unsigned mode, struct cay_error *err);
 
+/* Whether a path or glob is below /workspace or /tmp, before there is an island. */
+int files_check_path(const char *path, struct cay_error *err);
+
 /* Copies a file or a tree of the host in. to: NULL for the same name in the workspace. */
 int files_put(const struct island_files *f, const char *from, const char *to,
 	      struct cay_error *err);

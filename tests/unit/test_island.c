@@ -154,7 +154,6 @@ static const struct expectation expectations[] = {
 	{"bounding set", "capability sets"},
 	{"securebits", NULL},
 	{"no new privileges", ""},
-	{"open the workdir", ""},
 	{"shut init", NULL}, /* as root the change of ids does it too */
 	{"seccomp", "system call filter"},
 	{"session", NULL},
@@ -163,6 +162,8 @@ static const struct expectation expectations[] = {
 	{"stdio", NULL},
 	{"workdir", NULL},
 	{"landlock", NULL},
+	{"fds", NULL},
+	{"host directories", NULL},
 };
 
 static void each_step_is_required(void **state _unused_)

@@ -9,6 +9,7 @@
 #include "base/fd.h"
 #include "engine/direct/workspace.h"
 #include "engine/pipes.h"
+#include "engine/rlimit.h"
 #include "engine/sys.h"
 #include "engine/watch.h"
 
@@ -38,28 +39,17 @@ static void kill_group(void *ctx)
 	(void)kill(-d->pid, SIGKILL);
 }
 
-static int lower(int resource, uint64_t value)
-{
-	struct rlimit now, want = {.rlim_cur = value, .rlim_max = value};
-
-	if (value == 0)
-		return 0;
-	if (getrlimit(resource, &now) < 0)
-		return -1;
-	if (now.rlim_max < value)
-		want.rlim_cur = want.rlim_max = now.rlim_max;
-	return setrlimit(resource, &want);
-}
-
 static int set_rlimits(const struct limits *l)
 {
-	const struct rlimit no_core = {0};
+	int r = rlimit_lower(RLIMIT_CORE, 0);
 
-	return setrlimit(RLIMIT_CORE, &no_core) < 0 || lower(RLIMIT_NOFILE, l->open_files) < 0 ||
-			       lower(RLIMIT_FSIZE, l->file_size_bytes) < 0 ||
-			       lower(RLIMIT_CPU, (l->cpu_time_ms + 999) / 1000) < 0
-		       ? -1
-		       : 0;
+	if (r == 0 && l->open_files)
+		r = rlimit_lower(RLIMIT_NOFILE, l->open_files);
+	if (r == 0 && l->file_size_bytes)
+		r = rlimit_lower(RLIMIT_FSIZE, l->file_size_bytes);
+	if (r == 0 && l->cpu_time_ms)
+		r = rlimit_lower(RLIMIT_CPU, (l->cpu_time_ms + 999) / 1000);
+	return r;
 }
 
 /* A path on the island means the same below the workspace here; others are the host's own. */

@@ -570,7 +570,11 @@ void cgroup_usage(const struct cgroup *c, struct usage *ret)
 {
 	int memory = c->dir[CONTROLLER_MEMORY], pids = c->dir[CONTROLLER_PIDS];
 	uint64_t v;
+	double cpu_ms = c->unified < 0 ? 0 : (double)read_field(c->unified, "cpu.stat", "usage_usec") / 1e3;
 
+	/* What was killed is counted here alone. */
+	if (cpu_ms > ret->cpu_ms)
+		ret->cpu_ms = cpu_ms;
 	if (memory >= 0 && read_u64(memory,
 				    c->host->v2[CONTROLLER_MEMORY] ? "memory.peak"
 								   : "memory.max_usage_in_bytes",

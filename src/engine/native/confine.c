@@ -6,14 +6,15 @@
 #include "engine/native/island.h"
 #include "engine/native/landlock.h"
 #include "engine/native/seccomp.h"
+#include "engine/rlimit.h"
 #include "engine/sys.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
-#include <linux/close_range.h>
 #include <linux/keyctl.h>
 #include <linux/securebits.h>
+#include <limits.h>
 #include <net/if.h>
 #include <sched.h>
 #include <signal.h>
@@ -25,6 +26,9 @@
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
+
+/* Where the control socket is kept while everything else is closed. */
+#define CONTROL_FD 3
 
 static int fail(struct cay_error *err, const char *what)
 {
@@ -89,17 +93,6 @@ int confine_keyring(struct island *i _unused_, struct cay_error *err)
 	return 0;
 }
 
-static int lower(int resource, uint64_t value)
-{
-	struct rlimit now, want = {.rlim_cur = value, .rlim_max = value};
-
-	if (getrlimit(resource, &now) < 0)
-		return -1;
-	/* What the caller itself may not have stays out of reach: raising needs CAP_SYS_RESOURCE. */
-	if (now.rlim_max < want.rlim_max)
-		want.rlim_cur = want.rlim_max = now.rlim_max;
-	return setrlimit(resource, &want);
-}
 
 int confine_rlimits(struct island *i, struct cay_error *err)
 {
@@ -126,7 +119,7 @@ int confine_rlimits(struct island *i, struct cay_error *err)
 	};
 
 	for (size_t n = 0; n < ARRAY_LEN(limits); n++)
-		if (lower(limits[n].resource, limits[n].value) < 0)
+		if (rlimit_lower(limits[n].resource, limits[n].value) < 0)
 			return fail(err, "set resource limits");
 	return 0;
 }
@@ -230,36 +223,47 @@ int confine_capabilities(struct island *i _unused_, struct cay_error *err)
 	return drop_capabilities() < 0 ? fail(err, "empty the capability sets") : 0;
 }
 
+/* Leaves only 0, 1, 2 and the control socket, which closes on exec. */
+static int keep_control(struct island *i)
+{
+	if (i->control != CONTROL_FD && dup3(i->control, CONTROL_FD, O_CLOEXEC) < 0)
+		return -1;
+	i->control = CONTROL_FD;
+	return sys_close_range(CONTROL_FD + 1, ~0u, 0);
+}
+
 int confine_stdio(struct island *i, struct cay_error *err)
 {
 	for (int n = 0; n < 3; n++)
 		if (dup2(i->stdio[n], n) < 0)
 			return fail(err, "connect standard input and output");
-	/* All were made O_CLOEXEC; this holds for those a caller left open in us, too. */
-	if (sys_close_range(3, ~0u, CLOSE_RANGE_CLOEXEC) < 0)
-		return fail(err, "close what is not the program's");
 	return 0;
 }
 
-static int workdir_failed(const struct island *i, struct cay_error *err)
+/* Every fd that is not the program's goes before any path is looked up for it. */
+int confine_fds(struct island *i, struct cay_error *err)
 {
-	(void)cay_fail(err, CAY_E_INVALID, errno, "the working directory %s",
-		       plan_str(i->plan, i->plan->workdir));
-	return cay_hint(err, "it must exist on the island: /workspace, /tmp, or a mount");
+	return keep_control(i) < 0 ? fail(err, "close what is not the program's") : 0;
 }
 
-/* Opened by init, because the filter has no openat2(). No magic links: /proc/self/fd/N leads out. */
-int confine_open_workdir(struct island *i, struct cay_error *err)
-{
-	i->workdir_fd = sys_openat2(AT_FDCWD, plan_str(i->plan, i->plan->workdir),
-				    O_PATH | O_DIRECTORY | O_CLOEXEC, RESOLVE_NO_MAGICLINKS);
-	return i->workdir_fd < 0 ? workdir_failed(i, err) : 0;
-}
-
-/* Entered by the program's process, so that it must have the right to. */
+/*
+ * Nothing but standard input and output and the control socket is open by now,
+ * and init is shut: a path through /proc leads nowhere but to the island itself.
+ */
 int confine_workdir(struct island *i, struct cay_error *err)
 {
-	return fchdir(i->workdir_fd) < 0 ? workdir_failed(i, err) : 0;
+	const char *dir = plan_str(i->plan, i->plan->workdir);
+	char cwd[PATH_MAX];
+
+	if (chdir(dir) < 0) {
+		(void)cay_fail(err, CAY_E_INVALID, errno, "the working directory %s", dir);
+		return cay_hint(err, "it must exist on the island: /workspace, /tmp, a mount, or put");
+	}
+	/* The C library's getcwd() hides what the raw call says of a directory out of reach. */
+	if (syscall(SYS_getcwd, cwd, sizeof(cwd)) < 0 || cwd[0] != '/')
+		return cay_fail(err, CAY_E_INVALID, 0, "the working directory %s is not on the island",
+				dir);
+	return 0;
 }
 
 int confine_landlock(struct island *i, struct cay_error *err)
@@ -373,16 +377,10 @@ int confine_read_facts(struct island *i, struct facts *ret, struct cay_error *er
 
 int confine_init(struct island *i, struct cay_error *err)
 {
-	int control;
-
 	if (drop_capabilities() < 0)
 		return fail(err, "empty init's capability sets");
-	/* Every other fd goes: the host's standard output must not hang on an island. */
-	control = dup3(i->control, 3, O_CLOEXEC);
-	if (control < 0 && i->control != 3)
-		return fail(err, "keep the control socket");
-	i->control = 3;
-	if (sys_close_range(4, ~0u, 0) < 0 || sys_close_range(0, 2, 0) < 0)
+	/* Also 0 to 2: the host's standard output must not hang on an island. */
+	if (keep_control(i) < 0 || sys_close_range(0, 2, 0) < 0)
 		return fail(err, "close init's fds");
 	return 0;
 }

@@ -25,7 +25,7 @@ int confine_session(struct island *i, struct cay_error *err);
 int confine_user(struct island *i, struct cay_error *err);
 int confine_capabilities(struct island *i, struct cay_error *err);
 int confine_stdio(struct island *i, struct cay_error *err);
-int confine_open_workdir(struct island *i, struct cay_error *err);
+int confine_fds(struct island *i, struct cay_error *err);
 int confine_workdir(struct island *i, struct cay_error *err);
 int confine_landlock(struct island *i, struct cay_error *err);
 int confine_seccomp(struct island *i, struct cay_error *err);

@@ -134,6 +134,51 @@ static int check_mounts(const struct mount_rules *rules, const char *path, struc
 	return check_names(rules, buf_str(&info), &self, path, err);
 }
 
+/* The real path of what exists of path, and the rest behind it as it is. */
+static bool resolve(const char *path, char out[PATH_MAX])
+{
+	char head[PATH_MAX], real[PATH_MAX];
+	size_t len = strlen(path);
+
+	if (len >= sizeof(head))
+		return false;
+	memcpy(head, path, len + 1);
+	while (!realpath(head, real)) {
+		char *slash = strrchr(head, '/');
+
+		if (!slash)
+			return false;
+		slash[slash == head] = '\0';
+		if (slash == head && !realpath(head, real))
+			return false;
+	}
+	len = strcmp(head, "/") == 0 ? 0 : strlen(head);
+	return join(out, PATH_MAX, real, path + len);
+}
+
+static int resolve_list(struct strv *list)
+{
+	size_t n = list->len; /* those added are resolved already */
+	char real[PATH_MAX];
+	int r = 0;
+
+	for (size_t i = 0; i < n && r == 0; i++)
+		if (resolve(list->items[i], real) && strcmp(real, list->items[i]) != 0)
+			r = strv_add(list, real);
+	return r;
+}
+
+int hostdir_resolve_rules(struct mount_rules *rules, struct cay_error *err)
+{
+	int r = resolve_list(&rules->forbid);
+
+	if (r == 0)
+		r = resolve_list(&rules->read);
+	if (r == 0)
+		r = resolve_list(&rules->write);
+	return r < 0 ? cay_fail(err, CAY_E_INTERNAL, -r, "resolve the mount rules") : 0;
+}
+
 /* A directory that settings name for a runtime: by identity, not by name. */
 static int check_operator(const struct mount_rules *rules, const struct hostdir *h,
 			  struct cay_error *err)
@@ -170,7 +215,9 @@ int hostdir_open(const struct mount_rules *rules, const char *source, const stru
 	if (h.fd < 0 && errno == ELOOP)
 		return cay_fail(err, CAY_E_POLICY, 0, "mount of %s goes through a magic link", source);
 	if (h.fd < 0)
-		return cay_fail(err, CAY_E_NOT_FOUND, errno, "mount of %s", source);
+		return cay_fail(err,
+				errno == ENOENT || errno == ENOTDIR ? CAY_E_NOT_FOUND : CAY_E_POLICY,
+				errno, "mount of %s", source);
 	r = fd_real_path(h.fd, h.path, sizeof(h.path));
 	if (r < 0 || fstat(h.fd, &st) < 0 || h.path[0] != '/') {
 		hostdir_done(&h);

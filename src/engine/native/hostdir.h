@@ -25,6 +25,12 @@ struct hostdir {
 
 void hostdir_done(struct hostdir *h);
 
+/*
+ * Adds to every rule the path it really leads to: a forbidden path must not be
+ * reached by its other name, an allowed one must be found.
+ */
+int hostdir_resolve_rules(struct mount_rules *rules, struct cay_error *err);
+
 /* Opens and judges what the mount names. A refusal is CAY_E_POLICY. */
 int hostdir_open(const struct mount_rules *rules, const char *source, const struct plan_mount *m,
 		 struct hostdir *ret, struct cay_error *err);

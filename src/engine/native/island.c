@@ -31,6 +31,8 @@ const struct step island_steps[] = {
 	{"cgroup namespace", STEP_INIT, confine_cgroup_namespace},
 	{"ids", STEP_INIT, confine_ids},
 
+	/* While the host's paths are as they were: the new root covers one of its directories. */
+	{"host directories", STEP_INIT, layout_trees},
 	{"root", STEP_ROOT, layout_root},
 	{"mount points", STEP_ROOT, layout_mount_points},
 	/* Before anything that stays writable is placed, after all that needs a place. */
@@ -51,7 +53,6 @@ const struct step island_steps[] = {
 	{"bounding set", STEP_INIT, confine_bounding},
 	{"securebits", STEP_INIT, confine_securebits},
 	{"no new privileges", STEP_INIT, confine_no_new_privs},
-	{"open the workdir", STEP_INIT, confine_open_workdir},
 	{"shut init", STEP_INIT, confine_shut_init},
 	/* Last of init's: it denies what the steps above need. The program's process inherits it. */
 	{"seccomp", STEP_INIT, confine_seccomp},
@@ -60,8 +61,9 @@ const struct step island_steps[] = {
 	{"user", STEP_PROGRAM, confine_user},
 	{"capabilities", STEP_PROGRAM, confine_capabilities},
 	{"stdio", STEP_PROGRAM, confine_stdio},
-	{"workdir", STEP_PROGRAM, confine_workdir},
 	{"landlock", STEP_PROGRAM, confine_landlock},
+	{"fds", STEP_LAST, confine_fds},
+	{"workdir", STEP_LAST, confine_workdir},
 };
 const unsigned n_island_steps = ARRAY_LEN(island_steps);
 
@@ -143,7 +145,8 @@ static const char *search_path(char *const *env)
 static int program_main(void *arg)
 {
 	struct program *p = arg;
-	struct island *i = p->island;
+	/* Init's memory, but not init's fds: what the steps note of those is ours alone. */
+	struct island mine = *p->island, *i = &mine;
 	struct message m = {.kind = MESSAGE_READY};
 	struct cay_error err;
 	int saved;
@@ -157,6 +160,10 @@ static int program_main(void *arg)
 		_exit(125);
 	if (i->held)
 		await(i, MESSAGE_GO);
+	if (run_steps(i, STEP_LAST, &err) < 0) {
+		report_failure(i, &err);
+		_exit(125);
+	}
 	exec_search(search_path(p->env), p->argv, p->env);
 	saved = errno;
 	if (saved == ENOENT || saved == ENOTDIR)
@@ -227,6 +234,9 @@ void island_main(struct island *i)
 	fill_list(p, p->env, program.env);
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
 	(void)umask(0);
+	/* CLONE_CLEAR_SIGHAND leaves ignored signals ignored, and so would exec. */
+	for (int s = 1; s < NSIG; s++)
+		(void)signal(s, SIG_DFL);
 	r = run_steps(i, STEP_EARLY, &err);
 	if (r == 0) {
 		await(i, MESSAGE_MAPPED);

@@ -102,7 +102,7 @@ struct island {
 	/* Made by the steps. */
 	int root_fd;
 	int scratch_fd;
-	int workdir_fd;
+	int trees[PLAN_MOUNTS_MAX]; /* of hostdirs, ready to be placed */
 	bool in_cgroups;
 	int landlock;
 };
@@ -113,6 +113,7 @@ enum step_where {
 	STEP_ROOT,    /* init, only where there is no template */
 	STEP_INIT,    /* init */
 	STEP_PROGRAM, /* the program's process */
+	STEP_LAST,    /* the program's process, when files are in, before exec */
 };
 
 struct step {

@@ -22,6 +22,16 @@ static int fail(struct cay_error *err, int r, const char *what)
 /* A directory of the old root to mount the new one on; it vanishes with the old root. */
 #define ROOT_BASE "/tmp"
 
+int layout_trees(struct island *i, struct cay_error *err)
+{
+	const struct plan *p = i->plan;
+
+	for (uint32_t n = 0; n < p->n_mounts; n++)
+		if (hostdir_tree(&i->hostdirs[n], p->mounts[n].access, &i->trees[n], err) < 0)
+			return -1;
+	return 0;
+}
+
 int layout_root(struct island *i, struct cay_error *err)
 {
 	return rootfs_build(ROOT_BASE, &i->root_fd, err);
@@ -193,12 +203,8 @@ int layout_mounts(struct island *i, struct cay_error *err)
 
 	for (uint32_t n = 0; n < p->n_mounts; n++) {
 		const char *target = plan_str(p, p->mounts[n].target);
-		_cleanup_(fd_closep) int tree = -1;
-		int r;
+		int r = place(i, i->trees[n], target);
 
-		if (hostdir_tree(&i->hostdirs[n], p->mounts[n].access, &tree, err) < 0)
-			return -1;
-		r = mount_place(tree, root_of(i), target);
 		if (r < 0)
 			return cay_fail(err, CAY_E_ENGINE, -r, "mount %s", target);
 	}

@@ -7,6 +7,7 @@
 
 struct island;
 
+int layout_trees(struct island *i, struct cay_error *err);
 int layout_root(struct island *i, struct cay_error *err);
 int layout_mount_points(struct island *i, struct cay_error *err);
 int layout_seal(struct island *i, struct cay_error *err);
