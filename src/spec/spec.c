@@ -266,9 +266,10 @@ int spec_set_workdir(struct spec *s, const char *path, struct cay_error *err)
 		s->workdir = NULL;
 	if (!s->workdir)
 		return no_memory(err);
-	if (!island_path_ok(s->workdir)) {
+	/* Below /proc are links that lead to where a process's fds do: none of it is a place to be. */
+	if (!island_path_ok(s->workdir) || strncmp(s->workdir, "/proc/", 6) == 0) {
 		(void)cay_fail(err, CAY_E_INVALID, 0, "'%s' can't be a working directory", path);
-		return cay_hint(err, "a path on the island, without '.' and '..' in it");
+		return cay_hint(err, "a path on the island, not in /proc, without '.' and '..' in it");
 	}
 	return 0;
 }

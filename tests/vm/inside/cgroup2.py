@@ -93,7 +93,8 @@ def test_cpu_time(cay, code):
 
 
 def test_timeout_kills_all(cay):
-    code = "import os, time\nprint('begun', flush=True)\nos.fork()\nos.setsid()\nos.fork()\ntime.sleep(60)"
+    code = ("import os, time\nprint('begun', flush=True)\nif os.fork() == 0:\n  os.setsid()\n"
+            "  os.fork()\ntime.sleep(60)")
     done = cay.run("--json", "--timeout", "4", "-c", code)
     assert done.rc == 124 and done.json["status"] == "timeout" and done.json["stdout"] == "begun\n"
 
@@ -106,7 +107,7 @@ def test_nothing_left(cay):
 def test_read_only_and_writable_mounts(cay, place, config):
     """The mount calls of an older kernel, with a directory of the host."""
     (place / "in").write_text("in")
-    allow = config(f"[mounts]\nallow_read = {place}\nallow_write = {place}\n")
+    allow = config(f"[mounts]\nread = {place}\nwrite = {place}\n")
     line = "cat in; echo out >out"
     done = cay.run("--workspace", f"{place}:rw", "--", "sh", "-c", line, config=allow)
     assert done.ok().text == "in" and (place / "out").read_text() == "out\n"
