@@ -269,7 +269,8 @@ static void as_many_mounts_as_can_be_asked_for(void **state)
 static const char *const taken[] = {
 	"/",         "/proc",     "/proc/x", "/dev",       "/dev/shm",   "/etc",        "/etc/ssl",
 	"/usr",      "/usr/share", "/bin",   "/sbin",      "/lib",       "/lib64",      "/lib/x",
-	"/tmp",      "/tmp/x",    "/workspace", "/workspace/x",
+	"/lib32",    "/libx32",   "/run",    "/run/x",     "/var",       "/var/lib",    "/tmp",
+	"/tmp/x",    "/workspace", "/workspace/x",
 };
 
 static void targets_are_checked(void **state)

@@ -34,3 +34,7 @@ def in_vm(name, *options):
 
 def test_cgroup2():
     in_vm("cgroup2")
+
+
+def test_systemd_session():
+    in_vm("systemd", "--systemd")
