@@ -13,12 +13,12 @@
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 
 /* Hands a pointer or fd over: the variable is emptied, so its cleanup does nothing. */
-#define take_ptr(p)                                                                                \
-	({                                                                                         \
-		__typeof__(p) _pp = (p);                                                           \
-		__typeof__(*_pp) _v = *_pp;                                                        \
-		*_pp = NULL;                                                                       \
-		_v;                                                                                \
+#define take_ptr(p)                         \
+	({                                  \
+		__typeof__(p) _pp = (p);    \
+		__typeof__(*_pp) _v = *_pp; \
+		*_pp = NULL;                \
+		_v;                         \
 	})
 
 static inline int take_fd(int *fd)

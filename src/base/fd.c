@@ -191,7 +191,8 @@ int msg_send(int sock, const void *data, size_t len, const int *fds, size_t n_fd
 
 		memset(&control, 0, sizeof(control));
 		msg.msg_control = &control;
-		msg.msg_controllen = (__typeof__(msg.msg_controllen))CMSG_SPACE(n_fds * sizeof(int));
+		msg.msg_controllen =
+			(__typeof__(msg.msg_controllen))CMSG_SPACE(n_fds * sizeof(int));
 		c = CMSG_FIRSTHDR(&msg);
 		c->cmsg_level = SOL_SOCKET;
 		c->cmsg_type = SCM_RIGHTS;
@@ -241,8 +242,7 @@ static size_t take_fds(struct msghdr *msg, int *fds, size_t max)
 
 #pragma GCC diagnostic pop
 
-ssize_t msg_recv(int sock, void *data, size_t size, int *ret_fds, size_t max_fds,
-		 size_t *ret_n_fds)
+ssize_t msg_recv(int sock, void *data, size_t size, int *ret_fds, size_t max_fds, size_t *ret_n_fds)
 {
 	struct iovec iov = {.iov_base = data, .iov_len = size};
 	union fds_space control;

@@ -42,7 +42,8 @@ char *__strncpy_chk(char *d, const char *s, size_t n, size_t size)
 	return d;
 }
 
-/* musl's headers call fopen() by this name for large files, and newer ones do not have it at all. */
+/* musl's headers call fopen() by this name for large files, and newer ones do not have it at all.
+ */
 #undef fopen64
 FILE *fopen64(const char *path, const char *mode);
 

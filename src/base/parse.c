@@ -105,10 +105,20 @@ static int parse_with_unit(const char *s, const struct unit *units, size_t n, ui
 int parse_size(const char *s, uint64_t min, uint64_t max, uint64_t *ret_bytes)
 {
 	static const struct unit units[] = {
-		{"", 1},          {"b", 1},           {"k", 1ull << 10},  {"kb", 1ull << 10},
-		{"kib", 1ull << 10}, {"m", 1ull << 20},  {"mb", 1ull << 20}, {"mib", 1ull << 20},
-		{"g", 1ull << 30}, {"gb", 1ull << 30}, {"gib", 1ull << 30}, {"t", 1ull << 40},
-		{"tb", 1ull << 40}, {"tib", 1ull << 40},
+		{"", 1},
+		{"b", 1},
+		{"k", 1ull << 10},
+		{"kb", 1ull << 10},
+		{"kib", 1ull << 10},
+		{"m", 1ull << 20},
+		{"mb", 1ull << 20},
+		{"mib", 1ull << 20},
+		{"g", 1ull << 30},
+		{"gb", 1ull << 30},
+		{"gib", 1ull << 30},
+		{"t", 1ull << 40},
+		{"tb", 1ull << 40},
+		{"tib", 1ull << 40},
 	};
 
 	return parse_with_unit(s, units, ARRAY_LEN(units), min, max, ret_bytes);

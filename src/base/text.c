@@ -30,7 +30,8 @@ static size_t sequence(const unsigned char *s, size_t len)
 
 	if (n < 2)
 		return n;
-	/* The second byte's range shuts out overlong forms, surrogates and what is past U+10FFFF. */
+	/* The second byte's range shuts out overlong forms, surrogates and what is past U+10FFFF.
+	 */
 	if (c == 0xe0)
 		low = 0xa0;
 	else if (c == 0xed)

@@ -30,7 +30,8 @@ extern const struct verb verbs[]; /* ends with a NULL name */
 /* By name; NULL, said on stderr with the nearest one, if there is none. */
 const struct verb *verb_find(const char *name);
 
-/* Says the error in one line on stderr, and as an object on stdout where json; returns the exit code. */
+/* Says the error in one line on stderr, and as an object on stdout where json; returns the exit
+ * code. */
 int cli_error(const struct cay_error *err, bool json);
 
 /* One line on stderr: "cay: …". */

@@ -43,7 +43,10 @@ static void print_help(void)
 static void print_table(const struct probe *p, size_t n, bool ok)
 {
 	for (size_t i = 0; i < n; i++) {
-		(void)printf("%-5s %-18s %-28s", p[i].ok ? "ok" : p[i].required ? "FAIL" : "no",
+		(void)printf("%-5s %-18s %-28s",
+			     p[i].ok         ? "ok"
+			     : p[i].required ? "FAIL"
+					     : "no",
 			     p[i].control, p[i].how);
 		if (!p[i].ok)
 			(void)printf(" %s", p[i].why);
@@ -99,7 +102,8 @@ int cli_doctor(int argc, char **argv)
 	size_t n;
 
 	if (r == 0 && rest < argc)
-		r = cay_fail(&err, CAY_E_INVALID, 0, "cay doctor takes no argument '%.64s'", argv[rest]);
+		r = cay_fail(&err, CAY_E_INVALID, 0, "cay doctor takes no argument '%.64s'",
+			     argv[rest]);
 	if (r != 0 || !probes) {
 		free(probes);
 		if (r == 1)

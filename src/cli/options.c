@@ -158,7 +158,8 @@ void options_print(const struct option_row *rows, size_t n_rows)
 		if (rows[i].letter)
 			(void)snprintf(letter, sizeof(letter), "-%c, ", rows[i].letter);
 		(void)snprintf(left, sizeof(left), "%s--%s%s%s", letter, rows[i].name,
-			       rows[i].argument ? " " : "", rows[i].argument ? rows[i].argument : "");
+			       rows[i].argument ? " " : "",
+			       rows[i].argument ? rows[i].argument : "");
 		(void)printf("  %-32s %s\n", left, rows[i].help);
 	}
 }

@@ -102,7 +102,8 @@ static ssize_t pass_limited(struct output *o, enum stream s, const char *data, s
 	uint64_t head = o->limit - o->limit / 2;
 
 	if (t->passed < head) {
-		ssize_t n = pass(t, data, (size_t)(head - t->passed < len ? head - t->passed : len));
+		ssize_t n =
+			pass(t, data, (size_t)(head - t->passed < len ? head - t->passed : len));
 
 		if (n > 0)
 			t->passed += (uint64_t)n;
@@ -161,7 +162,8 @@ bool output_failed(const struct output *o)
 
 		if (error == 0 || error == EPIPE)
 			continue;
-		cli_say("standard %s: %s", s == STREAM_STDOUT ? "output" : "error", strerror(error));
+		cli_say("standard %s: %s", s == STREAM_STDOUT ? "output" : "error",
+			strerror(error));
 		failed = true;
 	}
 	return failed;

@@ -14,17 +14,17 @@
 
 struct output_stream {
 	int fd;
-	bool filter;              /* a terminal: neutralise what is more than text and colour */
+	bool filter; /* a terminal: neutralise what is more than text and colour */
 	struct text_filter state;
-	struct buf ready;         /* filtered, not written yet */
-	size_t written;           /* of ready */
-	uint64_t passed;          /* bytes of the program that went through */
-	int error;                /* why nothing can be written any more; 0 */
+	struct buf ready; /* filtered, not written yet */
+	size_t written;   /* of ready */
+	uint64_t passed;  /* bytes of the program that went through */
+	int error;        /* why nothing can be written any more; 0 */
 };
 
 struct output {
-	bool capture;      /* into the result; else through */
-	uint64_t limit;    /* of each stream; 0: none */
+	bool capture;   /* into the result; else through */
+	uint64_t limit; /* of each stream; 0: none */
 	struct capture kept[STREAMS];
 	struct output_stream through[STREAMS];
 };

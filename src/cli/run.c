@@ -39,8 +39,8 @@ struct request {
 	bool json, dry_run, output_limited;
 };
 
-#define SETTER(name)                                                                               \
-	static int name(void *ctx _unused_, const struct option_row *row _unused_,                          \
+#define SETTER(name)                                                               \
+	static int name(void *ctx _unused_, const struct option_row *row _unused_, \
 			const char *value _unused_, struct cay_error *err _unused_)
 
 SETTER(set_language)
@@ -186,7 +186,8 @@ SETTER(refuse)
 }
 
 static const struct option_row rows[] = {
-	{'l', "language", "NAME[@VERSION]", "python (default), sh; else by FILE's extension", set_language},
+	{'l', "language", "NAME[@VERSION]", "python (default), sh; else by FILE's extension",
+	 set_language},
 	{'c', "code", "CODE", "the code itself; - as FILE reads it from standard input", set_code},
 	{'e', "env", "K=V", "a variable; K alone passes the caller's own", set_env},
 	{0, "env-file", "FILE", "variables, one K=V a line", set_env_file},
@@ -202,7 +203,8 @@ static const struct option_row rows[] = {
 	{0, "allow-domain", "DOMAIN", "needs a network: not supported yet", refuse},
 	{0, "block-domain", "DOMAIN", "needs a network: not supported yet", refuse},
 	{'v', "volume", "SRC:DEST[:ro|rw]", "a host directory, read-only unless rw", set_volume},
-	{0, "workspace", "SRC[:ro|rw]", "what is seen at /workspace (a scratch directory)", set_workspace},
+	{0, "workspace", "SRC[:ro|rw]", "what is seen at /workspace (a scratch directory)",
+	 set_workspace},
 	{'w', "workdir", "PATH", "working directory (/workspace)", set_workdir},
 	{0, "put", "SRC[:DEST]", "a file or directory in, before", set_put},
 	{0, "get", "GLOB[:DEST]", "files out of the workspace, after", set_get},
@@ -219,17 +221,19 @@ static const struct option_row rows[] = {
 
 static void print_help(void)
 {
-	(void)printf("usage: cay run [options] FILE [ARG...] | -c CODE [ARG...] | - | -- CMD [ARG...]\n\n"
-		     "Runs code on an island of its own: no network, read-only system, private /tmp\n"
-		     "and /workspace, limits; nothing is left behind.\n\n");
+	(void)printf(
+		"usage: cay run [options] FILE [ARG...] | -c CODE [ARG...] | - | -- CMD [ARG...]\n\n"
+		"Runs code on an island of its own: no network, read-only system, private /tmp\n"
+		"and /workspace, limits; nothing is left behind.\n\n");
 	options_print(rows, ARRAY_LEN(rows));
-	(void)printf("\nexamples:\n"
-		     "  cay run -c 'print(42)'\n"
-		     "  cay run --workspace . script.py arg\n"
-		     "  cay run --put data.csv --get 'out/*.png' plot.py\n"
-		     "  cay run -m 256m --timeout 5 --json -- sh -c 'uname -a; id'\n\n"
-		     "exit code: the program's; 124 time limit; 137 out of memory; 128+n signal n;\n"
-		     "125 cay failed; 126, 127 the program can't be executed, was not found\n");
+	(void)printf(
+		"\nexamples:\n"
+		"  cay run -c 'print(42)'\n"
+		"  cay run --workspace . script.py arg\n"
+		"  cay run --put data.csv --get 'out/*.png' plot.py\n"
+		"  cay run -m 256m --timeout 5 --json -- sh -c 'uname -a; id'\n\n"
+		"exit code: the program's; 124 time limit; 137 out of memory; 128+n signal n;\n"
+		"125 cay failed; 126, 127 the program can't be executed, was not found\n");
 }
 
 /* "-": all of standard input is the code. */
@@ -281,7 +285,9 @@ static int take_words(struct request *q, int argc, char **argv, int at, bool das
 		r = s->code ? 0 : -ENOMEM;
 	} else if (at >= argc) {
 		(void)cay_fail(err, CAY_E_INVALID, 0, "nothing to run");
-		return cay_hint(err, "cay run FILE, cay run -c CODE, or cay run -- CMD; see cay run --help");
+		return cay_hint(
+			err,
+			"cay run FILE, cay run -c CODE, or cay run -- CMD; see cay run --help");
 	} else if (dashes) {
 		s->kind = SPEC_ARGV;
 	} else if (strcmp(argv[at], "-") == 0) {
@@ -402,7 +408,8 @@ static int report(const struct request *q, struct output *o, struct result *res)
 	if (res->status != STATUS_OK)
 		cli_say("%s", res->message);
 	for (size_t i = 0; i < res->isolation.degraded.len; i++)
-		cli_say("degraded: the limit %s was not enforced", res->isolation.degraded.items[i]);
+		cli_say("degraded: the limit %s was not enforced",
+			res->isolation.degraded.items[i]);
 	return code;
 }
 

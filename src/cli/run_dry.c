@@ -129,8 +129,8 @@ static int print_mounts(const struct plan *p, const struct mount_rules *rules,
 {
 	(void)printf("mount    %-10s /usr and parts of /etc of this machine (image %s)\n", "ro",
 		     HOST_IMAGE);
-	(void)printf("mount    %-10s /tmp, /dev/shm%s: one tmpfs of the size of the disk limit\n", "rw",
-		     p->scratch_workspace ? ", /workspace" : "");
+	(void)printf("mount    %-10s /tmp, /dev/shm%s: one tmpfs of the size of the disk limit\n",
+		     "rw", p->scratch_workspace ? ", /workspace" : "");
 	for (uint32_t n = 0; n < p->n_mounts; n++) {
 		struct dry_mount d;
 

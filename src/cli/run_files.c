@@ -129,7 +129,8 @@ static int keep_file(struct result *r, const char *path, int fd, size_t size, st
 	file->path = strdup(path);
 	file->data = buf_take(&data);
 	r->n_files++;
-	return file->path && file->data ? 0 : cay_fail(err, CAY_E_INTERNAL, ENOMEM, "keep %s", path);
+	return file->path && file->data ? 0
+					: cay_fail(err, CAY_E_INTERNAL, ENOMEM, "keep %s", path);
 }
 
 /* Into the caller's directory: replaced, never written through a link; see session/files.c. */
@@ -178,7 +179,8 @@ static bool is_directory(const char *path)
 {
 	struct stat st;
 
-	return path && (path[strlen(path) - 1] == '/' || (stat(path, &st) == 0 && S_ISDIR(st.st_mode)));
+	return path &&
+	       (path[strlen(path) - 1] == '/' || (stat(path, &st) == 0 && S_ISDIR(st.st_mode)));
 }
 
 static int count_file(void *ctx _unused_, const char *path _unused_, int fd _unused_,
@@ -213,8 +215,7 @@ static int files_out(void *ctx, const struct island_files *files, struct cay_err
 
 		if (g.to_directory && mkdir(t->to, 0755) < 0 && errno != EEXIST)
 			return cay_fail(err, CAY_E_INVALID, errno, "--get to %s", t->to);
-		if (!f->into_result && t->to && !g.to_directory &&
-		    expect_one(files, t, err) < 0)
+		if (!f->into_result && t->to && !g.to_directory && expect_one(files, t, err) < 0)
 			return -1;
 		if (files_get(files, t->from, got_file, &g, &n, err) < 0)
 			return -1;

@@ -6,10 +6,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#define ROW(n, u, field, d, lo, hi)                                                                \
-	{                                                                                          \
-		.name = (n), .unit = (u), .offset = offsetof(struct limits, field), .initial = (d), \
-		.min = (lo), .max = (hi)                                                           \
+#define ROW(n, u, field, d, lo, hi)                                                 \
+	{                                                                           \
+		.name = (n), .unit = (u), .offset = offsetof(struct limits, field), \
+		.initial = (d), .min = (lo), .max = (hi)                            \
 	}
 
 const struct limit_row limit_rows[] = {
@@ -26,8 +26,7 @@ const struct limit_row limit_rows[] = {
 	    LIMIT_MAX_OUTPUT),
 	ROW("open_files", LIMIT_COUNT, open_files, LIMIT_DEFAULT_OPEN_FILES, LIMIT_MIN_OPEN_FILES,
 	    LIMIT_MAX_OPEN_FILES),
-	ROW("file_size", LIMIT_BYTES, file_size_bytes, 0, LIMIT_MIN_FILE_SIZE,
-	    LIMIT_MAX_FILE_SIZE),
+	ROW("file_size", LIMIT_BYTES, file_size_bytes, 0, LIMIT_MIN_FILE_SIZE, LIMIT_MAX_FILE_SIZE),
 };
 const size_t n_limit_rows = ARRAY_LEN(limit_rows);
 

@@ -20,7 +20,7 @@ static const char *const status_names[STATUSES] = {
 	[STATUS_SANDBOX_ERROR] = "sandbox_error",
 };
 
-const char *const namespace_names[NAMESPACES] = {"user", "pid", "mount", "net",
+const char *const namespace_names[NAMESPACES] = {"user", "pid", "mount",  "net",
 						 "ipc",  "uts", "cgroup", "time"};
 
 const char *status_name(enum status s)

@@ -32,14 +32,15 @@ struct isolation {
 	const char *memory; /* "cgroup2", "cgroup1", "none" */
 	const char *pids;   /* "cgroup2", "cgroup1", "rlimit", "none" */
 	const char *cpu;
-	const char *disk;    /* "tmpfs", "none" */
-	const char *seccomp; /* "allowlist", "none" */
-	int landlock;        /* ABI, 0: none */
-	const char *network; /* "none", "host" */
+	const char *disk;         /* "tmpfs", "none" */
+	const char *seccomp;      /* "allowlist", "none" */
+	int landlock;             /* ABI, 0: none */
+	const char *network;      /* "none", "host" */
 	const char *capabilities; /* "none", or "kept" in direct runs */
 	bool no_new_privs;
 	bool read_only_root;
-	unsigned namespaces; /* bits of enum island_ns order: user, pid, mount, net, ipc, uts, cgroup, time */
+	unsigned namespaces; /* bits of enum island_ns order: user, pid, mount, net, ipc, uts,
+				cgroup, time */
 	struct strv degraded;
 };
 

@@ -20,7 +20,8 @@
 /* How often CPU time is looked at, where it is limited. */
 #define CPU_TICK_MS 20
 
-/* After everything was killed its pipes end at once; a program that escaped the kill can't hold us. */
+/* After everything was killed its pipes end at once; a program that escaped the kill can't hold us.
+ */
 #define DRAIN_MS 2000
 
 /* Bytes that came and could not be passed on yet. */
@@ -184,7 +185,8 @@ static void arm(struct pump *p, struct pollfd f[ONS])
 	set(&f[ON_CANCEL], w->cancel_fd, POLLIN);
 	set(&f[ON_OOM], p->gone ? -1 : w->oom_event, POLLIN);
 	set(&f[ON_INPUT], feeding && p->in.len == 0 ? w->stdin_fd : -1, POLLIN);
-	/* Without data it is watched all the same: the program closing its input is an error there. */
+	/* Without data it is watched all the same: the program closing its input is an error there.
+	 */
 	set(&f[ON_STDIN_PIPE], w->stdin_pipe, p->in.len > 0 ? POLLOUT : 0);
 	for (int s = 0; s < STREAMS; s++) {
 		bool held = p->out[s].len > 0;

@@ -10,14 +10,14 @@
 #define HOST_IMAGE "host"
 
 enum host_kind {
-	HOST_DIR,     /* an empty directory */
-	HOST_TREE,    /* the host's directory, read-only; skipped where the host has none */
-	HOST_COPY,    /* the host's file, read-only; skipped where the host has none */
+	HOST_DIR,      /* an empty directory */
+	HOST_TREE,     /* the host's directory, read-only; skipped where the host has none */
+	HOST_COPY,     /* the host's file, read-only; skipped where the host has none */
 	HOST_ROOT_DIR, /* as the host has it: its symlink, or else as HOST_TREE */
-	HOST_LINK,    /* as the host has it: its symlink, or else as HOST_COPY */
-	HOST_SYMLINK, /* a symlink with this target */
-	HOST_FILE,    /* a file with this content */
-	HOST_DEVICE,  /* a device node of the host */
+	HOST_LINK,     /* as the host has it: its symlink, or else as HOST_COPY */
+	HOST_SYMLINK,  /* a symlink with this target */
+	HOST_FILE,     /* a file with this content */
+	HOST_DEVICE,   /* a device node of the host */
 };
 
 struct host_item {

@@ -10,10 +10,24 @@
  * it, and every directory above it (mounting /etc would bring /etc/shadow along).
  */
 static const char *const forbidden[] = {
-	"/etc/shadow",  "/etc/gshadow", "/etc/passwd",     "/etc/sudoers",     "/etc/sudoers.d",
-	"/root",        "/proc",        "/sys",            "/dev",             "/run/docker.sock",
-	"/var/run/docker.sock", "/run/containerd", "/run/podman", "/run/cay",  "~/.ssh",
-	"~/.aws",       "~/.gnupg",     "~/.config",
+	"/etc/shadow",
+	"/etc/gshadow",
+	"/etc/passwd",
+	"/etc/sudoers",
+	"/etc/sudoers.d",
+	"/root",
+	"/proc",
+	"/sys",
+	"/dev",
+	"/run/docker.sock",
+	"/var/run/docker.sock",
+	"/run/containerd",
+	"/run/podman",
+	"/run/cay",
+	"~/.ssh",
+	"~/.aws",
+	"~/.gnupg",
+	"~/.config",
 };
 
 void mount_rules_done(struct mount_rules *r)

@@ -40,8 +40,8 @@ static void push_all(struct builder *b, struct plan_list *list, const struct str
 		push(b, list, v->items[i]);
 }
 
-static void add_mount(struct builder *b, const char *source, const char *target,
-		      enum access access, enum mount_kind kind)
+static void add_mount(struct builder *b, const char *source, const char *target, enum access access,
+		      enum mount_kind kind)
 {
 	b->head.mounts[b->head.n_mounts++] = (struct plan_mount){
 		.source = add(b, source),
@@ -111,7 +111,8 @@ static void decide_argv(struct builder *b, const struct spec *spec, const struct
 		} else {
 			push(b, argv, runtime->language->code_option);
 			push(b, argv, spec->code);
-			/* sh -c takes what follows the code as $0: give it the name it has in messages. */
+			/* sh -c takes what follows the code as $0: give it the name it has in
+			 * messages. */
 			if (runtime->language->code_arg0)
 				push(b, argv, runtime->language->code_arg0);
 		}
@@ -122,8 +123,9 @@ static void decide_argv(struct builder *b, const struct spec *spec, const struct
 static int check_targets(const struct spec *spec, struct cay_error *err)
 {
 	/* The island's own: a mount over them would take a control away. */
-	static const char *const own[] = {"/proc", "/dev",   "/etc",   "/usr",    "/bin", "/sbin", "/lib",
-					  "/lib32", "/lib64", "/libx32", "/tmp", "/run",  "/var"};
+	static const char *const own[] = {"/proc", "/dev", "/etc",   "/usr",   "/bin",
+					  "/sbin", "/lib", "/lib32", "/lib64", "/libx32",
+					  "/tmp",  "/run", "/var"};
 
 	for (size_t i = 0; i < spec->n_mounts; i++) {
 		const char *t = spec->mounts[i].target;
@@ -136,8 +138,8 @@ static int check_targets(const struct spec *spec, struct cay_error *err)
 		for (size_t k = 0; k < ARRAY_LEN(own); k++) {
 			if (path_is_within(t, own[k]))
 				return cay_fail(err, CAY_E_INVALID, 0,
-						"%s can't be mounted over: %s is the island's own", t,
-						own[k]);
+						"%s can't be mounted over: %s is the island's own",
+						t, own[k]);
 		}
 		if (path_is_within(t, ISLAND_WORKSPACE)) {
 			(void)cay_fail(err, CAY_E_INVALID, 0, "%s can't be a volume", t);
@@ -176,7 +178,8 @@ int plan_make(const struct spec *spec, const struct settings *settings,
 
 	(void)add(&b, ""); /* offset 0 */
 	id_make("run", b.head.id);
-	if (decide_limits(spec, settings, &b.head.limits, err) < 0 || check_targets(spec, err) < 0) {
+	if (decide_limits(spec, settings, &b.head.limits, err) < 0 ||
+	    check_targets(spec, err) < 0) {
 		buf_done(&b.text);
 		return -1;
 	}
@@ -192,8 +195,8 @@ int plan_make(const struct spec *spec, const struct settings *settings,
 	else
 		b.head.scratch_workspace = 1;
 	for (size_t i = 0; i < spec->n_mounts; i++)
-		add_mount(&b, spec->mounts[i].source, spec->mounts[i].target, spec->mounts[i].access,
-			  MOUNT_REQUESTED);
+		add_mount(&b, spec->mounts[i].source, spec->mounts[i].target,
+			  spec->mounts[i].access, MOUNT_REQUESTED);
 	b.head.allow_degraded = spec->allow_degraded || settings->allow_degraded;
 	r = finish(&b, ret, err);
 	buf_done(&b.text);

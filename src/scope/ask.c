@@ -18,6 +18,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 /* A little more than cay-scope itself takes at most. */
@@ -162,6 +163,26 @@ static int run(int helper, const char *runtime, char *why, size_t size)
 	else if (why[0] == '\0')
 		(void)snprintf(why, size, "cay-scope could not run");
 	return -1;
+}
+
+static bool ends_in(const char *text, const char *end)
+{
+	size_t n = strlen(text), m = strlen(end);
+
+	return n >= m && strcmp(text + n - m, end) == 0;
+}
+
+bool scope_is_systemds(int dir, const char *name)
+{
+	char delegate, given[32];
+
+	(void)snprintf(given, sizeof(given), "cay-%d.scope", (int)getpid());
+	if (strcmp(name, given) == 0)
+		return false; /* which is what we asked for; not every systemd says so in the attribute */
+	if (strncmp(name, "user@", 5) == 0 || ends_in(name, ".slice"))
+		return true;
+	return (ends_in(name, ".scope") || ends_in(name, ".service")) &&
+	       (fgetxattr(dir, "user.delegate", &delegate, 1) != 1 || delegate != '1');
 }
 
 int scope_ask(char *why, size_t size)

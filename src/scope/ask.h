@@ -6,6 +6,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /*
@@ -15,3 +16,11 @@
  * who needs no scope and must run nothing that merely lies beside cay.
  */
 int scope_ask(char *why, size_t size);
+
+/*
+ * Is this cgroup, an open directory and its name, a unit of systemd that was
+ * not delegated? The user's own systemd runs under the user's id, so that all
+ * of its units may be written to; but it may take controllers away again at
+ * any time where it has not promised to leave them.
+ */
+bool scope_is_systemds(int dir, const char *name);

@@ -22,8 +22,8 @@
  * program walks a tree that hostile code made: each step is one openat() of
  * one name that must not be a symlink.
  */
-static int split(const struct island_files *f, const char *path, int *ret_dir, const char **ret_rest,
-		 struct cay_error *err)
+static int split(const struct island_files *f, const char *path, int *ret_dir,
+		 const char **ret_rest, struct cay_error *err)
 {
 	*ret_dir = f->workspace;
 	*ret_rest = path;
@@ -56,7 +56,8 @@ static int split_writable(const struct island_files *f, const char *path, int *r
 		return -1;
 	if (*ret_dir != f->workspace || !f->read_only)
 		return 0;
-	(void)cay_fail(err, CAY_E_INVALID, 0, "%s can't be put there: the workspace is read-only", path);
+	(void)cay_fail(err, CAY_E_INVALID, 0, "%s can't be put there: the workspace is read-only",
+		       path);
 	return cay_hint(err, "put it below /tmp, or ask for --workspace SRC:rw");
 }
 
@@ -323,8 +324,9 @@ static int give_out(struct walk *w, const char *path, int fd, const struct stat 
 	uint64_t size = (uint64_t)st->st_size;
 
 	if (w->n >= FILES_OUT_MAX || w->bytes + size > FILES_OUT_BYTES)
-		return cay_fail(err, CAY_E_TOO_LARGE, 0, "--get %s: more than %u files or %llu bytes",
-				w->glob, FILES_OUT_MAX, (unsigned long long)FILES_OUT_BYTES);
+		return cay_fail(err, CAY_E_TOO_LARGE, 0,
+				"--get %s: more than %u files or %llu bytes", w->glob,
+				FILES_OUT_MAX, (unsigned long long)FILES_OUT_BYTES);
 	w->n++;
 	w->bytes += size;
 	(void)snprintf(full, sizeof(full), "%s%s", w->prefix, path);
@@ -342,10 +344,11 @@ static int walk_dir(struct walk *w, int dir, const char *path, int depth, struct
 		char sub[PATH_MAX];
 		struct stat st;
 		/* O_NONBLOCK: a FIFO must not hold us. */
-		_cleanup_(fd_closep) int fd = openat(dir, names.items[i],
-						     O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC |
-							     O_NOCTTY);
-		int n = snprintf(sub, sizeof(sub), "%s%s%s", path, *path ? "/" : "", names.items[i]);
+		_cleanup_(fd_closep) int fd =
+			openat(dir, names.items[i],
+			       O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
+		int n = snprintf(sub, sizeof(sub), "%s%s%s", path, *path ? "/" : "",
+				 names.items[i]);
 
 		if (fd < 0 || n < 0 || (size_t)n >= sizeof(sub) || fstat(fd, &st) < 0)
 			continue;

@@ -25,16 +25,17 @@ struct language_settings {
 };
 
 struct settings {
-	struct limits limits;  /* [limits]: what a run gets when it does not ask */
-	struct limits maximum; /* [maximum]: what it can get at most; 0: no maximum */
-	struct strv mount_read;   /* [mounts] read = DIR: may be mounted read-only */
-	struct strv mount_write;  /* [mounts] write = DIR: may be mounted writable (and read-only) */
+	struct limits limits;    /* [limits]: what a run gets when it does not ask */
+	struct limits maximum;   /* [maximum]: what it can get at most; 0: no maximum */
+	struct strv mount_read;  /* [mounts] read = DIR: may be mounted read-only */
+	struct strv mount_write; /* [mounts] write = DIR: may be mounted writable (and read-only) */
 	struct strv mount_forbid; /* [mounts] forbid = PATH: added to the built-in forbidden list */
 	bool allow_degraded;      /* [isolation] allow_degraded = yes|no */
 	bool allow_direct;        /* [engine] direct = yes|no */
 	struct language_settings languages[SETTINGS_LANGUAGES_MAX];
 	size_t n_languages;
-	struct strv origins; /* NAME=FILE for each value that came from a file; see settings_origin() */
+	struct strv
+		origins; /* NAME=FILE for each value that came from a file; see settings_origin() */
 };
 
 /* The defaults, as if there were no file. */

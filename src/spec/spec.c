@@ -119,7 +119,8 @@ int spec_set_workspace(struct spec *s, const char *text, struct cay_error *err)
 	mount_spec_done(&s->workspace);
 	s->workspace = (struct mount_spec){.source = source, .access = cut_access(source)};
 	if (!*source)
-		return cay_fail(err, CAY_E_INVALID, 0, "the workspace '%s' names no directory", text);
+		return cay_fail(err, CAY_E_INVALID, 0, "the workspace '%s' names no directory",
+				text);
 	s->workspace.target = strdup(ISLAND_WORKSPACE);
 	return s->workspace.target ? 0 : no_memory(err);
 }
@@ -130,7 +131,8 @@ int transfers_add(struct transfers *t, const char *option, const char *text, str
 	char *from, *colon;
 
 	if (t->len >= SPEC_TRANSFERS_MAX)
-		return cay_fail(err, CAY_E_INVALID, 0, "more than %d %s", SPEC_TRANSFERS_MAX, option);
+		return cay_fail(err, CAY_E_INVALID, 0, "more than %d %s", SPEC_TRANSFERS_MAX,
+				option);
 	from = strdup(text);
 	if (!from)
 		return no_memory(err);
@@ -266,10 +268,12 @@ int spec_set_workdir(struct spec *s, const char *path, struct cay_error *err)
 		s->workdir = NULL;
 	if (!s->workdir)
 		return no_memory(err);
-	/* Below /proc are links that lead to where a process's fds do: none of it is a place to be. */
+	/* Below /proc are links that lead to where a process's fds do: none of it is a place to be.
+	 */
 	if (!island_path_ok(s->workdir) || strncmp(s->workdir, "/proc/", 6) == 0) {
 		(void)cay_fail(err, CAY_E_INVALID, 0, "'%s' can't be a working directory", path);
-		return cay_hint(err, "a path on the island, not in /proc, without '.' and '..' in it");
+		return cay_hint(err,
+				"a path on the island, not in /proc, without '.' and '..' in it");
 	}
 	return 0;
 }

@@ -17,9 +17,9 @@
 #define ISLAND_WORKSPACE "/workspace"
 
 enum spec_kind {
-	SPEC_CODE,  /* code in a language */
-	SPEC_FILE,  /* a script on the host, copied in */
-	SPEC_ARGV,  /* a program of the island's */
+	SPEC_CODE, /* code in a language */
+	SPEC_FILE, /* a script on the host, copied in */
+	SPEC_ARGV, /* a program of the island's */
 };
 
 enum spec_engine { ENGINE_AUTO, ENGINE_NATIVE, ENGINE_DIRECT };
@@ -51,10 +51,10 @@ struct spec {
 	char *version;                   /* NULL: whatever is preferred */
 	char *code;                      /* SPEC_CODE; code_len bytes */
 	size_t code_len;
-	char *file; /* SPEC_FILE */
-	struct strv args; /* SPEC_ARGV: the argv; else what follows the code or file */
-	struct strv env;  /* NAME=VALUE */
-	char *stdin_file; /* NULL: the caller's own */
+	char *file;           /* SPEC_FILE */
+	struct strv args;     /* SPEC_ARGV: the argv; else what follows the code or file */
+	struct strv env;      /* NAME=VALUE */
+	char *stdin_file;     /* NULL: the caller's own */
 	struct limits limits; /* 0: not asked for */
 	struct mount_spec mounts[SPEC_MOUNTS_MAX];
 	size_t n_mounts;

@@ -58,7 +58,6 @@ void tree_empty(int dir_fd)
 	(void)closedir(d);
 }
 
-
 static bool is_stale(int tmp, const char *name)
 {
 	char number[16];

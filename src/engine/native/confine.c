@@ -93,7 +93,6 @@ int confine_keyring(struct island *i _unused_, struct cay_error *err)
 	return 0;
 }
 
-
 int confine_rlimits(struct island *i, struct cay_error *err)
 {
 	const struct limits *l = &i->plan->limits;
@@ -164,9 +163,9 @@ int confine_bounding(struct island *i _unused_, struct cay_error *err)
 
 int confine_securebits(struct island *i _unused_, struct cay_error *err)
 {
-	const unsigned long bits = SECBIT_NOROOT | SECBIT_NOROOT_LOCKED | SECBIT_NO_SETUID_FIXUP_LOCKED |
-				   SECBIT_KEEP_CAPS_LOCKED | SECBIT_NO_CAP_AMBIENT_RAISE |
-				   SECBIT_NO_CAP_AMBIENT_RAISE_LOCKED;
+	const unsigned long bits = SECBIT_NOROOT | SECBIT_NOROOT_LOCKED |
+				   SECBIT_NO_SETUID_FIXUP_LOCKED | SECBIT_KEEP_CAPS_LOCKED |
+				   SECBIT_NO_CAP_AMBIENT_RAISE | SECBIT_NO_CAP_AMBIENT_RAISE_LOCKED;
 
 	return prctl(PR_SET_SECUREBITS, bits) < 0 ? fail(err, "lock the secure bits") : 0;
 }
@@ -257,12 +256,13 @@ int confine_workdir(struct island *i, struct cay_error *err)
 
 	if (chdir(dir) < 0) {
 		(void)cay_fail(err, CAY_E_INVALID, errno, "the working directory %s", dir);
-		return cay_hint(err, "it must exist on the island: /workspace, /tmp, a mount, or put");
+		return cay_hint(err,
+				"it must exist on the island: /workspace, /tmp, a mount, or put");
 	}
 	/* The C library's getcwd() hides what the raw call says of a directory out of reach. */
 	if (syscall(SYS_getcwd, cwd, sizeof(cwd)) < 0 || cwd[0] != '/')
-		return cay_fail(err, CAY_E_INVALID, 0, "the working directory %s is not on the island",
-				dir);
+		return cay_fail(err, CAY_E_INVALID, 0,
+				"the working directory %s is not on the island", dir);
 	return 0;
 }
 
@@ -327,13 +327,14 @@ static uint64_t read_limit(int resource)
 int namespaces_read(uint64_t ret[NAMESPACES])
 {
 	static const char *const files[NAMESPACES] = {
-		"/proc/self/ns/user", "/proc/self/ns/pid", "/proc/self/ns/mnt",
-		"/proc/self/ns/net",  "/proc/self/ns/ipc", "/proc/self/ns/uts",
+		"/proc/self/ns/user",   "/proc/self/ns/pid",  "/proc/self/ns/mnt",
+		"/proc/self/ns/net",    "/proc/self/ns/ipc",  "/proc/self/ns/uts",
 		"/proc/self/ns/cgroup", "/proc/self/ns/time",
 	};
 
 	for (int n = 0; n < NAMESPACES; n++) {
-		/* "net:[4026531840]"; stat() would say the same, but the kernel makes an inode for it. */
+		/* "net:[4026531840]"; stat() would say the same, but the kernel makes an inode for
+		 * it. */
 		char link[48];
 		ssize_t len = readlink(files[n], link, sizeof(link) - 1);
 		const char *number;
@@ -345,7 +346,8 @@ int namespaces_read(uint64_t ret[NAMESPACES])
 			return -errno;
 		link[len] = '\0';
 		number = strchr(link, '[');
-		if (!number || (link[len - 1] = '\0', parse_u64(number + 1, 1, UINT64_MAX, &ret[n])) < 0)
+		if (!number ||
+		    (link[len - 1] = '\0', parse_u64(number + 1, 1, UINT64_MAX, &ret[n])) < 0)
 			return -EINVAL;
 	}
 	return 0;
@@ -355,7 +357,10 @@ int confine_read_facts(struct island *i, struct facts *ret, struct cay_error *er
 {
 	struct statvfs root, tmp;
 
-	*ret = (struct facts){.uid = geteuid(), .gid = getegid(), .landlock = i->landlock, .in_cgroups = i->in_cgroups};
+	*ret = (struct facts){.uid = geteuid(),
+			      .gid = getegid(),
+			      .landlock = i->landlock,
+			      .in_cgroups = i->in_cgroups};
 	if (read_capabilities(ret) < 0)
 		return fail(err, "read the capabilities back");
 	ret->no_new_privs = prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0);

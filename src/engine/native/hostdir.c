@@ -84,7 +84,8 @@ static int check_aliases(const struct mount_rules *rules, const char *info,
 		if (!read_line(line, &m) || m.major != self->major || m.minor != self->minor)
 			continue;
 		if (path_is_within(fs_path, m.root)) {
-			const char *rest = fs_path + (strcmp(m.root, "/") == 0 ? 0 : strlen(m.root));
+			const char *rest =
+				fs_path + (strcmp(m.root, "/") == 0 ? 0 : strlen(m.root));
 
 			if (!join(name, sizeof(name), m.point, rest))
 				return cay_fail(err, CAY_E_POLICY, 0, "a path is too long");
@@ -190,7 +191,8 @@ static int check_operator(const struct mount_rules *rules, const struct hostdir 
 		    st.st_ino == h->ino)
 			return 0;
 	}
-	return cay_fail(err, CAY_E_POLICY, 0, "%s is no runtime's directory in the settings", h->path);
+	return cay_fail(err, CAY_E_POLICY, 0, "%s is no runtime's directory in the settings",
+			h->path);
 }
 
 static int judge(const struct mount_rules *rules, const struct plan_mount *m, struct hostdir *h,
@@ -213,11 +215,12 @@ int hostdir_open(const struct mount_rules *rules, const char *source, const stru
 	/* /proc/PID/root and the like are doors to elsewhere: no magic links. */
 	h.fd = sys_openat2(AT_FDCWD, source, O_PATH | O_CLOEXEC, RESOLVE_NO_MAGICLINKS);
 	if (h.fd < 0 && errno == ELOOP)
-		return cay_fail(err, CAY_E_POLICY, 0, "mount of %s goes through a magic link", source);
+		return cay_fail(err, CAY_E_POLICY, 0, "mount of %s goes through a magic link",
+				source);
 	if (h.fd < 0)
-		return cay_fail(err,
-				errno == ENOENT || errno == ENOTDIR ? CAY_E_NOT_FOUND : CAY_E_POLICY,
-				errno, "mount of %s", source);
+		return cay_fail(
+			err, errno == ENOENT || errno == ENOTDIR ? CAY_E_NOT_FOUND : CAY_E_POLICY,
+			errno, "mount of %s", source);
 	r = fd_real_path(h.fd, h.path, sizeof(h.path));
 	if (r < 0 || fstat(h.fd, &st) < 0 || h.path[0] != '/') {
 		hostdir_done(&h);
@@ -310,7 +313,8 @@ int hostdir_idmap(struct hostdir *h, enum access access, bool shift, uid_t islan
 	if (errno != EINVAL && errno != EPERM && errno != EOPNOTSUPP)
 		return cay_fail(err, CAY_E_ENGINE, errno, "prepare the mount of %s", h->path);
 	(void)cay_fail(err, CAY_E_NOT_ENFORCEABLE, errno,
-		       "the file system of %s can't show its files as the island's user's", h->path);
+		       "the file system of %s can't show its files as the island's user's",
+		       h->path);
 	return cay_hint(err, "it does not support idmapped mounts: copy the files in by --put");
 }
 
@@ -333,7 +337,8 @@ int hostdir_tree(const struct hostdir *h, int access, int *ret_tree, struct cay_
 	if (again < 0 || fstat(again, &st) < 0)
 		return cay_fail(err, CAY_E_POLICY, errno, "mount of %s", h->path);
 	if (st.st_dev != h->dev || st.st_ino != h->ino)
-		return cay_fail(err, CAY_E_POLICY, 0, "%s was replaced while it was mounted", h->path);
+		return cay_fail(err, CAY_E_POLICY, 0, "%s was replaced while it was mounted",
+				h->path);
 	tree = mount_clone(again, "");
 	r = tree < 0 ? tree : mount_set_attrs(tree, attrs_of((enum access)access), true);
 	if (r < 0)

@@ -39,7 +39,8 @@ int ids_take(struct ids *ret, struct cay_error *err)
 		return cay_fail(err, CAY_E_ENGINE, -fd, "open %s", LOCK_FILE);
 	for (uint32_t n = 0; n < IDS_RANGES; n++) {
 		uint32_t slot = (start + n) % IDS_RANGES;
-		struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = slot, .l_len = 1};
+		struct flock lock = {
+			.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = slot, .l_len = 1};
 
 		/* An OFD lock: it belongs to this opening of the file, also after a fork. */
 		if (fcntl(fd, F_OFD_SETLK, &lock) == 0) {

@@ -54,7 +54,8 @@ const struct step island_steps[] = {
 	{"securebits", STEP_INIT, confine_securebits},
 	{"no new privileges", STEP_INIT, confine_no_new_privs},
 	{"shut init", STEP_INIT, confine_shut_init},
-	/* Last of init's: it denies what the steps above need. The program's process inherits it. */
+	/* Last of init's: it denies what the steps above need. The program's process inherits it.
+	 */
 	{"seccomp", STEP_INIT, confine_seccomp},
 
 	{"session", STEP_PROGRAM, confine_session},
@@ -73,8 +74,8 @@ static int run_steps(struct island *i, enum step_where where, struct cay_error *
 {
 	for (unsigned n = 0; n < n_island_steps; n++) {
 		const struct step *s = &island_steps[n];
-		bool here = s->where == where || (where == STEP_INIT && s->where == STEP_ROOT &&
-						  !i->in_template);
+		bool here = s->where == where ||
+			    (where == STEP_INIT && s->where == STEP_ROOT && !i->in_template);
 
 		if (!here || i->skip & 1ull << n)
 			continue;

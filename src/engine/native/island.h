@@ -86,8 +86,8 @@ int facts_check(const struct facts *f, const struct plan *p, const uint64_t host
 /* Everything the child needs, prepared by the launcher before the clone. */
 struct island {
 	const struct plan *plan;
-	int control;  /* the island's end */
-	int stdio[3]; /* become 0, 1, 2 */
+	int control;                    /* the island's end */
+	int stdio[3];                   /* become 0, 1, 2 */
 	const struct hostdir *hostdirs; /* one for each of the plan's mounts */
 	bool many_ids;                  /* a range is mapped; else only the island's user */
 	bool in_template;               /* the image's root is there already */

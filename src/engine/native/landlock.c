@@ -23,17 +23,17 @@ struct ruleset_attr {
 	uint64_t scoped;             /* 6 */
 };
 
-#define FS_READ                                                                                    \
+#define FS_READ \
 	(LANDLOCK_ACCESS_FS_EXECUTE | LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR)
 #define FS_WRITE_FILE (LANDLOCK_ACCESS_FS_WRITE_FILE | FS_TRUNCATE)
 /* No MAKE_CHAR and MAKE_BLOCK anywhere: device nodes are never made on an island. */
-#define FS_WRITE_TREE                                                                              \
-	(FS_WRITE_FILE | FS_REFER | LANDLOCK_ACCESS_FS_REMOVE_DIR |                                \
-	 LANDLOCK_ACCESS_FS_REMOVE_FILE | LANDLOCK_ACCESS_FS_MAKE_DIR |                            \
-	 LANDLOCK_ACCESS_FS_MAKE_REG | LANDLOCK_ACCESS_FS_MAKE_SOCK |                              \
+#define FS_WRITE_TREE                                                   \
+	(FS_WRITE_FILE | FS_REFER | LANDLOCK_ACCESS_FS_REMOVE_DIR |     \
+	 LANDLOCK_ACCESS_FS_REMOVE_FILE | LANDLOCK_ACCESS_FS_MAKE_DIR | \
+	 LANDLOCK_ACCESS_FS_MAKE_REG | LANDLOCK_ACCESS_FS_MAKE_SOCK |   \
 	 LANDLOCK_ACCESS_FS_MAKE_FIFO | LANDLOCK_ACCESS_FS_MAKE_SYM)
-#define FS_ALL                                                                                     \
-	(FS_READ | FS_WRITE_TREE | LANDLOCK_ACCESS_FS_MAKE_CHAR | LANDLOCK_ACCESS_FS_MAKE_BLOCK |  \
+#define FS_ALL                                                                                    \
+	(FS_READ | FS_WRITE_TREE | LANDLOCK_ACCESS_FS_MAKE_CHAR | LANDLOCK_ACCESS_FS_MAKE_BLOCK | \
 	 FS_IOCTL_DEV)
 
 int landlock_abi(void)

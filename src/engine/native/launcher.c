@@ -95,7 +95,8 @@ int launcher_make_template(struct launcher *l, struct cay_error *err)
 		(void)close(pair[0]);
 		m.kind = lay_out_template(&m.error) < 0 ? MESSAGE_FAILED : MESSAGE_READY;
 		(void)msg_send(pair[1], &m, sizeof(m), NULL, 0);
-		(void)msg_recv(pair[1], &m, sizeof(m), NULL, 0, &n_fds); /* until we are held by fd */
+		(void)msg_recv(pair[1], &m, sizeof(m), NULL, 0,
+			       &n_fds); /* until we are held by fd */
 		_exit(0);
 	}
 	(void)close(pair[1]);
@@ -117,7 +118,7 @@ int launcher_make_template(struct launcher *l, struct cay_error *err)
 		*err = m.error;
 		return -1;
 	}
-	if (l->template < 0 || l->own_mount < 0)
+	if (l->template <0 || l->own_mount < 0)
 		return cay_fail(err, CAY_E_ENGINE, errno, "hold the template");
 	return 0;
 }
@@ -152,7 +153,7 @@ int launcher_fill_networks(struct launcher *l, size_t n, struct cay_error *err)
 /* A template has no mount points but its own: other targets need a root of their own. */
 static bool fits_template(const struct launcher *l, const struct plan *p)
 {
-	if (l->template < 0)
+	if (l->template <0)
 		return false;
 	for (uint32_t n = 0; n < p->n_mounts; n++)
 		if (strcmp(plan_str(p, p->mounts[n].target), ISLAND_WORKSPACE) != 0)

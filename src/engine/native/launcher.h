@@ -28,11 +28,11 @@
 
 struct launcher {
 	struct cgroups cgroups;
-	const struct mount_rules *rules; /* borrowed */
-	bool many_ids;                   /* root: a range of ids for each island */
+	const struct mount_rules *rules;     /* borrowed */
+	bool many_ids;                       /* root: a range of ids for each island */
 	uint64_t own_namespaces[NAMESPACES]; /* 0 until they are needed */
-	int template;          /* mount namespace, or -1 */
-	int own_mount, own_net; /* to come back to; -1 where not needed */
+	int template;                        /* mount namespace, or -1 */
+	int own_mount, own_net;              /* to come back to; -1 where not needed */
 	int networks[NETWORK_POOL_MAX];
 	size_t n_networks;
 	uint64_t skip_steps; /* tests only: see island_steps */

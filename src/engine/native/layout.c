@@ -55,9 +55,10 @@ static int place(struct island *i, int mount_fd, const char *target)
 
 int layout_proc(struct island *i, struct cay_error *err)
 {
-	int r = place(i, mount_new("proc", NULL,
-				   MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC),
-		      "proc");
+	int r = place(
+		i,
+		mount_new("proc", NULL, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC),
+		"proc");
 
 	if (r == -EPERM) {
 		(void)fail(err, r, "mount a /proc of its own");

@@ -32,8 +32,8 @@ int mount_new(const char *type, const struct mount_option *options, unsigned att
 int mount_clone(int dir_fd, const char *path)
 {
 	int fd = sys_open_tree(dir_fd, path,
-			   OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE | AT_EMPTY_PATH |
-				   AT_SYMLINK_NOFOLLOW);
+			       OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE | AT_EMPTY_PATH |
+				       AT_SYMLINK_NOFOLLOW);
 
 	return fd < 0 ? -errno : fd;
 }
@@ -78,9 +78,7 @@ int mount_set_attrs(int mount_fd, uint64_t attrs, bool recursive)
 {
 	struct mount_attr attr = {.attr_set = attrs};
 
-	return sys_mount_setattr(mount_fd, recursive ? AT_RECURSIVE : 0, &attr) < 0
-		       ? -errno
-		       : 0;
+	return sys_mount_setattr(mount_fd, recursive ? AT_RECURSIVE : 0, &attr) < 0 ? -errno : 0;
 }
 
 int mount_place(int mount_fd, int root_fd, const char *target)
@@ -92,7 +90,7 @@ int mount_place(int mount_fd, int root_fd, const char *target)
 	if (point < 0)
 		return -errno;
 	return sys_move_mount(mount_fd, "", point, "",
-			  MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) < 0
+			      MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) < 0
 		       ? -errno
 		       : 0;
 }

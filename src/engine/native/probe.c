@@ -88,8 +88,9 @@ static void userns_todo(struct probe *p)
 		todo(p, "AppArmor restricts user namespaces: give cay a profile with "
 			"'userns,', or set kernel.apparmor_restrict_unprivileged_userns to 0");
 	else
-		todo(p, "in a container: allow clone and unshare in its seccomp profile, and give it "
-			"CAP_SYS_ADMIN or an unrestricted user namespace");
+		todo(p,
+		     "in a container: allow clone and unshare in its seccomp profile, and give it "
+		     "CAP_SYS_ADMIN or an unrestricted user namespace");
 }
 
 static void probe_namespaces(struct list *l)

@@ -47,7 +47,8 @@ static int make_file(int root, const char *path)
 
 static int write_file(int root, const char *path, const char *text)
 {
-	_cleanup_(fd_closep) int fd = openat(root, path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0444);
+	_cleanup_(fd_closep) int fd =
+		openat(root, path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0444);
 
 	return fd < 0 ? -errno : fd_write_all(fd, text, strlen(text));
 }
