@@ -51,6 +51,7 @@ bench:
 	@/usr/bin/python3 tests/bench/bench.py
 
 install: all
+	@meson configure build -Dprefix=$(PREFIX) && ninja -C build --quiet
 	@DESTDIR=$(DESTDIR) meson install -C build --no-rebuild
 
 format:

@@ -33,12 +33,6 @@ def is_limited(result):
     return {key: result["isolation"][key] for key in LIMITED} == LIMITED
 
 
-@pytest.fixture(scope="session", autouse=True)
-def lingering():
-    subprocess.run(["loginctl", "enable-linger", USER.pw_name], check=True)
-    wait_until((RUNTIME / "systemd" / "private").exists, 60, "the user's systemd")
-
-
 @pytest.fixture
 def user(scratch, place):
     """cay, run by the user with what a session has in its environment; but not in a session."""
