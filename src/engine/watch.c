@@ -240,8 +240,16 @@ static bool only_sink_waits(const struct pump *p)
 
 void watch_until_end(struct watch *w, struct watched *ret)
 {
-	struct pump p = {.w = w, .ret = ret};
 	struct pollfd fds[ONS];
+	struct pump p; /* its buffers are large: they are not cleared for nothing */
+
+	p.w = w;
+	p.ret = ret;
+	p.in.len = 0;
+	for (int s = 0; s < STREAMS; s++)
+		p.out[s].len = 0;
+	p.gone = p.cancelled = false;
+	p.drain_ns = 0;
 
 	*ret = (struct watched){0};
 	while (!p.gone || (!p.cancelled && !output_ended(&p))) {

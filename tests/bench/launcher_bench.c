@@ -72,7 +72,8 @@ _noreturn_ static void die(const char *what, const struct cay_error *err)
 /* All that comes, until both ends are closed. */
 static size_t drain(struct pipes *p)
 {
-	struct pollfd f[2] = {{.fd = p->ours[1], .events = POLLIN}, {.fd = p->ours[2], .events = POLLIN}};
+	struct pollfd f[2] = {{.fd = p->ours[1], .events = POLLIN},
+			      {.fd = p->ours[2], .events = POLLIN}};
 	size_t total = 0;
 	char text[4096];
 
@@ -186,7 +187,8 @@ static char **list_of(const struct plan *p, struct plan_list l)
 	return list;
 }
 
-/* The defaults, not this machine's settings: a runtime from elsewhere would not fit the template. */
+/* The defaults, not this machine's settings: a runtime from elsewhere would not fit the template.
+ */
 static void make_plans(struct bench *b)
 {
 	struct spec specs[PROGRAMS] = {
@@ -305,15 +307,13 @@ static uint64_t count_until(struct bench *b, enum mode mode, enum program progra
 static double throughput(struct bench *b, enum mode mode, enum program program, int launchers,
 			 double seconds)
 {
-	double end = now_us() + seconds * 1e6, start;
+	double start = now_us() + 30e3; /* time to make the launchers: they begin together */
+	double end = start + seconds * 1e6;
 	uint64_t total = 0;
 	int pair[2];
 
 	if (pipe2(pair, O_CLOEXEC) < 0)
 		die("pipe", NULL);
-	/* Time to make the launchers; they begin together. */
-	start = now_us() + 30e3;
-	end = start + seconds * 1e6;
 	for (int k = 0; k < launchers; k++) {
 		pid_t pid = fork();
 
@@ -387,10 +387,10 @@ int main(int argc, char **argv)
 	for (int mode = MODE_FRESH; mode < MODES; mode++)
 		prepare_launcher(&b, (enum mode)mode);
 	for (int program = 0; program < PROGRAMS; program++)
-		(void)json_object_set_new(all, program_names[program],
-					  measure_program(&b, (enum program)program,
-							  program == PROGRAM_PYTHON ? rounds / 3 + 1
-										    : rounds));
+		(void)json_object_set_new(
+			all, program_names[program],
+			measure_program(&b, (enum program)program,
+					program == PROGRAM_PYTHON ? rounds / 3 + 1 : rounds));
 	for (int mode = MODE_FRESH; mode < MODES; mode++)
 		launcher_done(&b.launchers[mode]);
 	for (int k = 0; k < PROGRAMS; k++)

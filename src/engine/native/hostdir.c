@@ -25,6 +25,8 @@ void hostdir_done(struct hostdir *h)
 {
 	fd_closep(&h->fd);
 	fd_closep(&h->tree);
+	free(h->path);
+	h->path = NULL;
 }
 
 /* One line of mountinfo: "36 35 98:0 /root/of/mount /mount/point …", octal escapes undone. */
@@ -208,7 +210,8 @@ static int judge(const struct mount_rules *rules, const struct plan_mount *m, st
 int hostdir_open(const struct mount_rules *rules, const char *source, const struct plan_mount *m,
 		 struct hostdir *ret, struct cay_error *err)
 {
-	struct hostdir h = HOSTDIR_NONE;
+	_cleanup_(hostdir_done) struct hostdir h = HOSTDIR_NONE;
+	char path[PATH_MAX];
 	struct stat st;
 	int r;
 
@@ -221,24 +224,20 @@ int hostdir_open(const struct mount_rules *rules, const char *source, const stru
 		return cay_fail(
 			err, errno == ENOENT || errno == ENOTDIR ? CAY_E_NOT_FOUND : CAY_E_POLICY,
 			errno, "mount of %s", source);
-	r = fd_real_path(h.fd, h.path, sizeof(h.path));
-	if (r < 0 || fstat(h.fd, &st) < 0 || h.path[0] != '/') {
-		hostdir_done(&h);
+	r = fd_real_path(h.fd, path, sizeof(path));
+	if (r < 0 || fstat(h.fd, &st) < 0 || path[0] != '/' || !(h.path = strdup(path)))
 		return cay_fail(err, CAY_E_INTERNAL, r < 0 ? -r : errno, "look at %s", source);
-	}
 	h.dev = st.st_dev;
 	h.ino = st.st_ino;
 	h.directory = S_ISDIR(st.st_mode);
-	if (judge(rules, m, &h, err) < 0) {
-		hostdir_done(&h);
+	if (judge(rules, m, &h, err) < 0)
 		return -1;
-	}
 	if (!h.directory) {
 		(void)cay_fail(err, CAY_E_INVALID, 0, "%s is no directory", h.path);
-		hostdir_done(&h);
 		return cay_hint(err, "files go in by --put");
 	}
 	*ret = h;
+	h = HOSTDIR_NONE; /* the caller's from here on */
 	return 0;
 }
 

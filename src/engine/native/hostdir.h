@@ -18,7 +18,7 @@ struct hostdir {
 	bool directory;
 	dev_t dev;
 	ino_t ino;
-	char path[4096]; /* as the kernel names it */
+	char *path; /* as the kernel names it */
 };
 
 #define HOSTDIR_NONE ((struct hostdir){.fd = -1, .tree = -1})

@@ -11,7 +11,6 @@
 
 /* Rights and scopes newer than Debian 12's headers, by their ABI. */
 #define FS_REFER     (1ull << 13) /* 2 */
-#define FS_TRUNCATE  (1ull << 14) /* 3 */
 #define FS_IOCTL_DEV (1ull << 15) /* 5 */
 
 #define SCOPE_ABSTRACT_UNIX (1ull << 0) /* 6 */
@@ -23,14 +22,17 @@ struct ruleset_attr {
 	uint64_t scoped;             /* 6 */
 };
 
-#define FS_READ \
-	(LANDLOCK_ACCESS_FS_EXECUTE | LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR)
-#define FS_WRITE_FILE (LANDLOCK_ACCESS_FS_WRITE_FILE | FS_TRUNCATE)
+/*
+ * Reading and truncating files are left to mounts and permissions: Landlock
+ * looks at every open() for them, all the way up to the root, which made
+ * open/read/close 1.4 times as slow; without, it is 1.1 to 1.2 times.
+ */
+#define FS_READ (LANDLOCK_ACCESS_FS_EXECUTE | LANDLOCK_ACCESS_FS_READ_DIR)
 /* No MAKE_CHAR and MAKE_BLOCK anywhere: device nodes are never made on an island. */
-#define FS_WRITE_TREE                                                   \
-	(FS_WRITE_FILE | FS_REFER | LANDLOCK_ACCESS_FS_REMOVE_DIR |     \
-	 LANDLOCK_ACCESS_FS_REMOVE_FILE | LANDLOCK_ACCESS_FS_MAKE_DIR | \
-	 LANDLOCK_ACCESS_FS_MAKE_REG | LANDLOCK_ACCESS_FS_MAKE_SOCK |   \
+#define FS_WRITE_TREE                                                               \
+	(LANDLOCK_ACCESS_FS_WRITE_FILE | FS_REFER | LANDLOCK_ACCESS_FS_REMOVE_DIR | \
+	 LANDLOCK_ACCESS_FS_REMOVE_FILE | LANDLOCK_ACCESS_FS_MAKE_DIR |             \
+	 LANDLOCK_ACCESS_FS_MAKE_REG | LANDLOCK_ACCESS_FS_MAKE_SOCK |               \
 	 LANDLOCK_ACCESS_FS_MAKE_FIFO | LANDLOCK_ACCESS_FS_MAKE_SYM)
 #define FS_ALL                                                                                    \
 	(FS_READ | FS_WRITE_TREE | LANDLOCK_ACCESS_FS_MAKE_CHAR | LANDLOCK_ACCESS_FS_MAKE_BLOCK | \
@@ -49,8 +51,6 @@ static uint64_t known_rights(int abi)
 
 	if (abi < 2)
 		rights &= ~FS_REFER;
-	if (abi < 3)
-		rights &= ~FS_TRUNCATE;
 	if (abi < 5)
 		rights &= ~FS_IOCTL_DEV;
 	return rights;
@@ -94,9 +94,9 @@ int landlock_confine(const char *const *writable)
 		return ruleset;
 	r = allow(ruleset, "/", FS_READ & known);
 	if (r == 0)
-		r = allow(ruleset, "/proc", FS_WRITE_FILE & known);
+		r = allow(ruleset, "/proc", LANDLOCK_ACCESS_FS_WRITE_FILE & known);
 	if (r == 0)
-		r = allow(ruleset, "/dev", (FS_WRITE_FILE | FS_IOCTL_DEV) & known);
+		r = allow(ruleset, "/dev", (LANDLOCK_ACCESS_FS_WRITE_FILE | FS_IOCTL_DEV) & known);
 	for (; r == 0 && *writable; writable++)
 		r = allow(ruleset, *writable, FS_WRITE_TREE & known);
 	if (r == 0 && sys_landlock_restrict(ruleset) < 0)

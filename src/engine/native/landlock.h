@@ -9,9 +9,9 @@
 int landlock_abi(void);
 
 /*
- * Confines this thread: everything may be read and executed, only the paths
- * given (NULL-terminated), /proc and /dev may be written to; signals and
- * abstract sockets stay inside where the kernel can do that. Returns the ABI
- * in force, 0 if the kernel has none, or -errno.
+ * Confines this thread: files may be executed and directories listed below the
+ * island's root alone; only below the paths given (NULL-terminated), /proc and
+ * /dev may be written; signals and abstract sockets stay inside where the kernel
+ * can do that. Returns the ABI in force, 0 if the kernel has none, or -errno.
  */
 int landlock_confine(const char *const *writable);

@@ -154,24 +154,19 @@ static int make_scratch_dirs(const struct island *i)
 	return 0;
 }
 
-/* /workspace comes last in the table: it is left out where a host directory goes there. */
+/*
+ * The whole is attached at /tmp, where its own "tmp" then covers it, and stays
+ * there: letting go of a mount that is nowhere attached costs 0.1 ms.
+ * /workspace comes last in the table: a host directory may go there instead.
+ */
 static int place_scratch_dirs(struct island *i)
 {
-	const char *names[ARRAY_LEN(scratch_dirs)];
-	int fds[ARRAY_LEN(scratch_dirs)], r;
 	size_t len = ARRAY_LEN(scratch_dirs) - !i->plan->scratch_workspace;
+	int r = mount_place(i->scratch_fd, root_of(i), "tmp");
 
-	for (size_t n = 0; n < len; n++)
-		names[n] = scratch_dirs[n].name;
-	r = mount_clone_parts(i->scratch_fd, root_of(i), "tmp", names, len, fds);
-	if (r < 0)
-		return r;
-	for (size_t n = 0; n < len; n++) {
-		int placed = place(i, fds[n], scratch_dirs[n].target);
-
-		if (r == 0)
-			r = placed;
-	}
+	for (size_t n = len; n-- > 0 && r == 0;)
+		r = place(i, mount_clone_part(i->scratch_fd, scratch_dirs[n].name),
+			  scratch_dirs[n].target);
 	return r;
 }
 

@@ -38,40 +38,11 @@ int mount_clone(int dir_fd, const char *path)
 	return fd < 0 ? -errno : fd;
 }
 
-static int clone_parts(int mount_fd, const char *const *names, size_t n, int *ret_fds)
+int mount_clone_part(int mount_fd, const char *name)
 {
-	for (size_t i = 0; i < n; i++) {
-		ret_fds[i] = sys_open_tree(mount_fd, names[i], OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
-		if (ret_fds[i] < 0) {
-			int saved = errno;
+	int fd = sys_open_tree(mount_fd, name, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
 
-			while (i > 0)
-				fd_closep(&ret_fds[--i]);
-			return -saved;
-		}
-	}
-	return 0;
-}
-
-int mount_clone_parts(int mount_fd, int root_fd, const char *point, const char *const *names,
-		      size_t n, int *ret_fds)
-{
-	int r = clone_parts(mount_fd, names, n, ret_fds);
-	char self[40];
-
-	if (r != -EINVAL)
-		return r;
-	r = mount_place(mount_fd, root_fd, point);
-	if (r < 0)
-		return r;
-	r = clone_parts(mount_fd, names, n, ret_fds);
-	(void)snprintf(self, sizeof(self), "/proc/self/fd/%d", mount_fd);
-	if (sys_detach(self) < 0 && r == 0) {
-		r = -errno;
-		for (size_t i = 0; i < n; i++)
-			fd_closep(&ret_fds[i]);
-	}
-	return r;
+	return fd < 0 ? -errno : fd;
 }
 
 int mount_set_attrs(int mount_fd, uint64_t attrs, bool recursive)

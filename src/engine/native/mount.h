@@ -23,12 +23,10 @@ int mount_new(const char *type, const struct mount_option *options, unsigned att
 int mount_clone(int dir_fd, const char *path);
 
 /*
- * Copies of directories of a file system made by mount_new() and not attached.
- * point is a directory below root where it may be attached for a moment: before
- * Linux 6.15 only attached trees can be cloned.
+ * A copy of one directory of a mount that is attached in our own namespace:
+ * before Linux 6.15 others can't be cloned.
  */
-int mount_clone_parts(int mount_fd, int root_fd, const char *point, const char *const *names,
-		      size_t n, int *ret_fds);
+int mount_clone_part(int mount_fd, const char *name);
 
 int mount_set_attrs(int mount_fd, uint64_t attrs, bool recursive);
 

@@ -199,9 +199,9 @@ static void probe_idmap(struct list *l, const struct launcher *launcher)
 		return;
 	}
 	(void)snprintf(p->how, sizeof(p->how), "idmapped mount");
-	(void)snprintf(h.path, sizeof(h.path), ".");
+	h.path = strdup("the current directory");
 	h.fd = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	p->ok = h.fd >= 0 && hostdir_idmap(&h, ACCESS_READ, true, 1, 1, &err) == 0;
+	p->ok = h.fd >= 0 && h.path && hostdir_idmap(&h, ACCESS_READ, true, 1, 1, &err) == 0;
 	if (!p->ok) {
 		say(p, "%s", h.fd < 0 ? strerror(errno) : err.text);
 		todo(p, "directories of this file system can't be mounted on islands: use --put");
