@@ -26,7 +26,8 @@
 
 static const char *const places[] = {"cay-scope", "../libexec/cay/cay-scope"};
 
-/* The user's own, and with somebody at home: set as XDG_RUNTIME_DIR, with one of systemd's sockets. */
+/* The user's own, and with somebody at home: set as XDG_RUNTIME_DIR, with one of systemd's sockets.
+ */
 static const char *runtime_dir(void)
 {
 	static const char *const sockets[] = {"systemd/private", "bus"};
@@ -49,7 +50,8 @@ static bool is_trusted(int fd)
 {
 	struct stat st;
 
-	return fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && (st.st_uid == 0 || st.st_uid == geteuid()) &&
+	return fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&
+	       (st.st_uid == 0 || st.st_uid == geteuid()) &&
 	       (st.st_mode & (S_IWGRP | S_IWOTH)) == 0;
 }
 
@@ -113,7 +115,8 @@ static int listen_to(int fd, char *text, size_t size)
 		if (passed >= DEADLINE_MS || poll(&wait, 1, DEADLINE_MS - (int)passed) == 0)
 			return -ETIMEDOUT;
 		do
-			n = fits ? read(fd, text + len, size - len - 1) : read(fd, rest, sizeof(rest));
+			n = fits ? read(fd, text + len, size - len - 1)
+				 : read(fd, rest, sizeof(rest));
 		while (n < 0 && errno == EINTR);
 		len += fits && n > 0 ? (size_t)n : 0;
 	}
@@ -178,7 +181,8 @@ bool scope_is_systemds(int dir, const char *name)
 
 	(void)snprintf(given, sizeof(given), "cay-%d.scope", (int)getpid());
 	if (strcmp(name, given) == 0)
-		return false; /* which is what we asked for; not every systemd says so in the attribute */
+		return false; /* which is what we asked for; not every systemd says so in the
+				 attribute */
 	if (strncmp(name, "user@", 5) == 0 || ends_in(name, ".slice"))
 		return true;
 	return (ends_in(name, ".scope") || ends_in(name, ".service")) &&

@@ -25,7 +25,7 @@
 #define DEADLINE_US 5000000ull
 
 struct job {
-	char path[256];   /* "" until systemd has told it */
+	char path[256];  /* "" until systemd has told it */
 	char result[64]; /* "" until it is over; "done" is what we want */
 };
 
@@ -69,7 +69,8 @@ static int connect_to(const char *path, bool is_bus, sd_bus **ret)
 	int r;
 
 	/* A D-Bus address has an escape for everything but these. */
-	if (path[strspn(path, "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-_/.")])
+	if (path[strspn(path,
+			"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-_/.")])
 		return -EINVAL;
 	(void)snprintf(address, sizeof(address), "unix:path=%s", path);
 	r = sd_bus_new(&bus);
@@ -112,11 +113,9 @@ static int fill(sd_bus_message *m, uint32_t pid)
 	(void)snprintf(name, sizeof(name), "cay-%u.scope", pid);
 	r = sd_bus_message_append(m, "ss", name, "fail");
 	if (r >= 0)
-		r = sd_bus_message_append(m, "a(sv)", 4,
-					  "Description", "s", "A sandbox of cay",
-					  "Delegate", "b", 1,
-					  "CollectMode", "s", "inactive-or-failed",
-					  "PIDs", "au", 1, pid);
+		r = sd_bus_message_append(m, "a(sv)", 4, "Description", "s", "A sandbox of cay",
+					  "Delegate", "b", 1, "CollectMode", "s",
+					  "inactive-or-failed", "PIDs", "au", 1, pid);
 	if (r >= 0)
 		r = sd_bus_message_append(m, "a(sa(sv))", 0);
 	return r;
@@ -129,7 +128,8 @@ static int start_unit(sd_bus *bus, uint32_t pid, struct job *job)
 	const char *path;
 	int r;
 
-	r = sd_bus_message_new_method_call(bus, &m, DESTINATION, OBJECT, MANAGER, "StartTransientUnit");
+	r = sd_bus_message_new_method_call(bus, &m, DESTINATION, OBJECT, MANAGER,
+					   "StartTransientUnit");
 	if (r >= 0)
 		r = fill(m, pid);
 	if (r >= 0)
@@ -139,7 +139,8 @@ static int start_unit(sd_bus *bus, uint32_t pid, struct job *job)
 	if (r >= 0)
 		(void)snprintf(job->path, sizeof(job->path), "%s", path);
 	else
-		(void)fail("ask systemd for a scope: %s", error.message ? error.message : strerror(-r));
+		(void)fail("ask systemd for a scope: %s",
+			   error.message ? error.message : strerror(-r));
 	sd_bus_error_free(&error);
 	sd_bus_message_unref(reply);
 	sd_bus_message_unref(m);
@@ -159,7 +160,8 @@ static int await_job(sd_bus *bus, const struct job *job, uint64_t end_us)
 		if (r < 0 && r != -EINTR)
 			return fail("wait for systemd: %s", strerror(-r));
 	}
-	return strcmp(job->result, "done") == 0 ? 0 : fail("systemd made no scope: %s", job->result);
+	return strcmp(job->result, "done") == 0 ? 0
+						: fail("systemd made no scope: %s", job->result);
 }
 
 static int make_scope(sd_bus *bus, uint32_t pid)

@@ -162,7 +162,8 @@ static void prepare_launcher(struct bench *b, enum mode mode)
 	struct cay_error err;
 
 	launcher_init(l, &b->rules);
-	if (mode != MODE_ALONE && launcher_make_template(l, &err) < 0)
+	if (mode != MODE_ALONE &&
+	    (launcher_make_template(l, &err) < 0 || launcher_keep_cgroups(l, 4, &err) < 0))
 		die("template", &err);
 }
 

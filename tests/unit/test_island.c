@@ -53,8 +53,10 @@ static int run(struct launcher *l, const struct plan *plan, struct isolation *is
 	ssize_t n;
 
 	assert_int_equal(pipes_open(&pipes, 0, err), 0);
-	if (launcher_start(l, plan, pipes.theirs, false, &island, err) < 0)
+	if (launcher_start(l, plan, pipes.theirs, false, &island, err) < 0) {
+		print_message("refused: %s\n", err->text);
 		return -1;
+	}
 	pipes_close_theirs(&pipes);
 	(void)fd_set_nonblock(pipes.ours[1], 0);
 	while (len + 1 < size && (n = read(pipes.ours[1], out + len, size - 1 - len)) > 0)
@@ -74,7 +76,8 @@ static int run(struct launcher *l, const struct plan *plan, struct isolation *is
 
 static void runs_and_reads_back(void **state _unused_)
 {
-	struct plan *plan = make_plan((const char *const[]){"/bin/sh", "-c", "id -u; exit 7", NULL});
+	struct plan *plan =
+		make_plan((const char *const[]){"/bin/sh", "-c", "id -u; exit 7", NULL});
 	struct isolation iso = {0};
 	struct launcher l;
 	struct cay_error err;
@@ -99,8 +102,10 @@ static void runs_and_reads_back(void **state _unused_)
 static void template_gives_the_same(void **state _unused_)
 {
 	struct plan *plan = make_plan((const char *const[]){
-		"/bin/sh", "-c", "id -u; ls /; ls /etc; cut -d' ' -f5,6 /proc/self/mountinfo | sort; "
-				 "cat /sys/class/net/*/operstate /proc/net/dev | wc -l; ls /proc/1/fd", NULL});
+		"/bin/sh", "-c",
+		"id -u; ls /; ls /etc; cut -d' ' -f5,6 /proc/self/mountinfo | sort; "
+		"cat /sys/class/net/*/operstate /proc/net/dev | wc -l; ls /proc/1/fd",
+		NULL});
 	struct isolation iso = {0};
 	struct launcher fresh, resident;
 	struct cay_error err;
@@ -109,6 +114,7 @@ static void template_gives_the_same(void **state _unused_)
 	launcher_init(&fresh, &no_rules);
 	launcher_init(&resident, &no_rules);
 	assert_int_equal(launcher_make_template(&resident, &err), 0);
+	assert_int_equal(launcher_keep_cgroups(&resident, 4, &err), 0);
 	for (int round = 0; round < 3; round++) {
 		int code = run(&fresh, plan, &iso, a, sizeof(a), &err);
 
@@ -123,9 +129,53 @@ static void template_gives_the_same(void **state _unused_)
 	free(plan);
 }
 
+/* A pooled cgroup has the new limits, and nothing of the last island's ends. */
+static void a_pool_forgets(void **state _unused_)
+{
+	const char *const greedy[] = {"/bin/sh", "-c",
+				      "head -c 200m /dev/zero | tail -c 200m | wc -c", NULL};
+	const char *const modest[] = {"/bin/true", NULL};
+	struct plan *big = make_plan(greedy), *small = make_plan(modest);
+	struct isolation iso = {0};
+	struct launcher l;
+	struct cay_error err;
+	char out[64];
+
+	launcher_init(&l, &no_rules);
+	assert_int_equal(launcher_keep_cgroups(&l, 1, &err), 0);
+	big->limits.memory_bytes = 32 << 20;
+	(void)run(&l, big, &iso, out, sizeof(out), &err);
+	assert_string_not_equal(out, "209715200\n"); /* it met the limit */
+	assert_int_equal(l.n_spare, 1);
+	for (int round = 0; round < 3; round++) {
+		_cleanup_(pipes_done) struct pipes pipes = PIPES_NONE;
+		struct launched island;
+		struct usage usage;
+		struct pollfd end;
+
+		small->limits.memory_bytes = (64ull + (unsigned)round) << 20;
+		assert_int_equal(pipes_open(&pipes, 0, &err), 0);
+		assert_int_equal(launcher_start(&l, small, pipes.theirs, false, &island, &err), 0);
+		assert_true(island.cgroup.reused);
+		end = (struct pollfd){.fd = island.pidfd, .events = POLLIN};
+		assert_int_equal(poll(&end, 1, 20000), 1);
+		assert_int_equal(cgroup_oom_kills(&island.cgroup), 0);
+		assert_string_not_equal(island.isolation.memory,
+					"none"); /* read back: the new value */
+		launched_reap(&island, &usage);
+		assert_true(usage.memory_peak_bytes < 30 << 20);
+		assert_true(usage.cpu_ms < 1000);
+		assert_int_equal(l.n_spare, 1);
+	}
+	launcher_done(&l);
+	free(big);
+	free(small);
+}
+
 struct expectation {
 	const char *step;
-	const char *says; /* part of the refusal; NULL: the island starts, weaker in what the facts can't show */
+	const char *says; /* part of the refusal; NULL: the island starts, weaker in what the facts
+			     can't show */
 };
 
 /*
@@ -202,6 +252,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(runs_and_reads_back),
 		cmocka_unit_test(template_gives_the_same),
+		cmocka_unit_test(a_pool_forgets),
 		cmocka_unit_test(each_step_is_required),
 	};
 

@@ -181,6 +181,7 @@ static pid_t sink_opens_after(int ms)
 	pid = fork();
 	assert_true(pid >= 0);
 	if (pid == 0) {
+		(void)close(t.wait[1]); /* so that it ends when the test does */
 		(void)poll(NULL, 0, ms + 20);
 		while (read(t.wait[0], data, sizeof(data)) > 0)
 			(void)poll(NULL, 0, 1);

@@ -302,6 +302,9 @@ static int set_memory1(int dir, uint64_t bytes)
 {
 	int r = write_u64(dir, "memory.limit_in_bytes", bytes);
 
+	/* It may not go above the one below, which a directory from a pool has already. */
+	if (r == -EINVAL && write_u64(dir, "memory.memsw.limit_in_bytes", bytes) == 0)
+		r = write_u64(dir, "memory.limit_in_bytes", bytes);
 	if (r < 0)
 		return r;
 	/* Memory and swap together: the same number leaves no swap. */
@@ -421,14 +424,15 @@ static int refuse(const struct cgroup *c, enum controller k, int r, const struct
 	return cay_hint(err, "`cay doctor` says what is missing; --allow-degraded runs without it");
 }
 
-int cgroup_make(const struct cgroups *host, const char *id, struct cgroup *ret,
-		struct cay_error *err)
+int cgroup_make(const struct cgroups *host, struct cgroup *ret, struct cay_error *err)
 {
+	/* Not the run's id: a pooled directory serves many runs. */
+	static unsigned serial;
 	int r;
 
 	*ret = CGROUP_NONE;
 	ret->host = host;
-	(void)snprintf(ret->name, sizeof(ret->name), "cay-%d-%s", (int)getpid(), id);
+	(void)snprintf(ret->name, sizeof(ret->name), "cay-%d-%u", (int)getpid(), ++serial);
 	r = host->unified >= 0 ? make_dir(host->unified, ret->name, &ret->unified) : 0;
 	return r < 0 ? cay_fail(err, CAY_E_NOT_ENFORCEABLE, -r, "make the cgroup %s", ret->name) : 0;
 }
@@ -446,8 +450,54 @@ int cgroup_limit(struct cgroup *c, const struct limits *limits, bool allow_degra
 		if (r < 0)
 			fd_closep(&c->tasks[k]);
 	}
+	c->limits = *limits;
 	return 0;
 }
+
+static uint64_t read_oom_kills(const struct cgroup *c)
+{
+	int dir = c->dir[CONTROLLER_MEMORY];
+
+	if (dir < 0)
+		return 0;
+	return read_field(dir,
+			  c->host->v2[CONTROLLER_MEMORY] ? "memory.events" : "memory.oom_control",
+			  "oom_kill");
+}
+
+/* cpu.stat is there in every v2 directory, with the controller or without. */
+static uint64_t read_cpu_usec(const struct cgroup *c)
+{
+	return c->unified < 0 ? 0 : read_field(c->unified, "cpu.stat", "usage_usec");
+}
+
+int cgroup_reuse(struct cgroup *c, const struct limits *limits)
+{
+	const bool same[CONTROLLERS] = {
+		limits->memory_bytes == c->limits.memory_bytes,
+		limits->pids == c->limits.pids,
+		limits->cpus_milli == c->limits.cpus_milli,
+	};
+	uint64_t event;
+
+	for (int k = 0; k < CONTROLLERS; k++) {
+		int r = c->dir[k] < 0 ? -ENOENT : same[k] ? 0 : set_limit(c, (enum controller)k, limits);
+
+		if (r < 0)
+			return r;
+	}
+	if (!c->host->v2[CONTROLLER_MEMORY])
+		(void)write_u64(c->dir[CONTROLLER_MEMORY], "memory.max_usage_in_bytes", 0);
+	/* An OOM of the last island must not be the next one's. */
+	if (c->oom_event >= 0)
+		(void)!read(c->oom_event, &event, sizeof(event));
+	c->limits = *limits;
+	c->reused = true;
+	c->oom_kills_before = read_oom_kills(c);
+	c->cpu_usec_before = read_cpu_usec(c);
+	return 0;
+}
+
 
 void cgroup_ticket(const struct cgroup *c, struct cgroup_ticket *ret)
 {
@@ -551,36 +601,29 @@ void cgroup_kill(const struct cgroup *c)
 
 uint64_t cgroup_oom_kills(const struct cgroup *c)
 {
-	int dir = c->dir[CONTROLLER_MEMORY];
-
-	if (dir < 0)
-		return 0;
-	return read_field(dir,
-			  c->host->v2[CONTROLLER_MEMORY] ? "memory.events" : "memory.oom_control",
-			  "oom_kill");
+	return read_oom_kills(c) - c->oom_kills_before;
 }
 
 uint64_t cgroup_cpu_ms(const struct cgroup *c)
 {
-	/* cpu.stat is there in every v2 directory, with the controller or without. */
-	return c->unified < 0 ? 0 : read_field(c->unified, "cpu.stat", "usage_usec") / 1000;
+	return (read_cpu_usec(c) - c->cpu_usec_before) / 1000;
 }
 
 void cgroup_usage(const struct cgroup *c, struct usage *ret)
 {
 	int memory = c->dir[CONTROLLER_MEMORY], pids = c->dir[CONTROLLER_PIDS];
+	bool v2 = c->host && c->host->v2[CONTROLLER_MEMORY];
+	double cpu_ms = (double)(read_cpu_usec(c) - c->cpu_usec_before) / 1e3;
 	uint64_t v;
-	double cpu_ms = c->unified < 0 ? 0 : (double)read_field(c->unified, "cpu.stat", "usage_usec") / 1e3;
 
 	/* What was killed is counted here alone. */
 	if (cpu_ms > ret->cpu_ms)
 		ret->cpu_ms = cpu_ms;
-	if (memory >= 0 && read_u64(memory,
-				    c->host->v2[CONTROLLER_MEMORY] ? "memory.peak"
-								   : "memory.max_usage_in_bytes",
-				    &v) == 0)
+	/* Peaks that can't be set back are those of all islands the directory had. */
+	if (memory >= 0 && !(c->reused && v2) &&
+	    read_u64(memory, v2 ? "memory.peak" : "memory.max_usage_in_bytes", &v) == 0)
 		ret->memory_peak_bytes = v;
-	if (pids >= 0 && read_u64(pids, "pids.peak", &v) == 0 && v > INIT_PIDS)
+	if (pids >= 0 && !c->reused && read_u64(pids, "pids.peak", &v) == 0 && v > INIT_PIDS)
 		ret->processes_peak = v - INIT_PIDS;
 }
 
@@ -599,7 +642,7 @@ void cgroup_remove(struct cgroup *c)
 	c->name[0] = '\0';
 }
 
-/* "cay-123-run_…" with no process 123: its maker is gone. */
+/* "cay-123-1" with no process 123: its maker is gone. */
 static bool is_stale(const char *name)
 {
 	uint64_t pid;

@@ -2,7 +2,7 @@
  * cgroup.h: limits by cgroup v1, v2, or both (hybrid hosts).
  *
  * struct cgroups is how this machine does it, found out once by a launcher;
- * struct cgroup is one island's. A directory is named cay-PID-ID after the
+ * struct cgroup is one island's. A directory is named cay-PID-N after the
  * process that made it, so that what a killed one left can be told from what
  * is in use.
  */
@@ -36,6 +36,9 @@ struct cgroup {
 	int dir[CONTROLLERS];        /* -1: this controller is not used */
 	int tasks[CONTROLLERS];      /* v1: the island writes 0 here; -1 */
 	int oom_event;               /* readable on OOM (v1); -1 */
+	struct limits limits;        /* as set */
+	bool reused;                 /* by a pool: counters go on where the last island stopped */
+	uint64_t oom_kills_before, cpu_usec_before;
 };
 
 /* Finds out; lacking controllers are no failure here, but have a reason in why[]. */
@@ -54,10 +57,16 @@ int cgroups_sweep(const struct cgroups *c);
  * limits. A limit that can't be had is CAY_E_NOT_ENFORCEABLE, unless
  * allow_degraded; then its dir stays -1. cgroup_remove() in any case.
  */
-int cgroup_make(const struct cgroups *host, const char *id, struct cgroup *ret,
-		struct cay_error *err);
+int cgroup_make(const struct cgroups *host, struct cgroup *ret, struct cay_error *err);
 int cgroup_limit(struct cgroup *c, const struct limits *limits, bool allow_degraded,
 		 struct cay_error *err);
+
+/*
+ * For a pool: makes the directories of an island that is gone ready for the
+ * next, which saves making and removing them (0.3 ms on v1). 0 or -errno; then
+ * they are only good for cgroup_remove().
+ */
+int cgroup_reuse(struct cgroup *c, const struct limits *limits);
 
 /* Reads the limits back: sets memory, pids and cpu of ret to how each is held. */
 void cgroup_read_back(const struct cgroup *c, const struct limits *limits, struct isolation *ret);

@@ -13,6 +13,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -43,6 +44,9 @@ void launcher_init(struct launcher *l, const struct mount_rules *rules)
 
 void launcher_done(struct launcher *l)
 {
+	while (l->n_spare > 0)
+		cgroup_remove(&l->spare[--l->n_spare]);
+	free(l->spare);
 	cgroups_done(&l->cgroups);
 	fd_closep(&l->template);
 	fd_closep(&l->own_mount);
@@ -150,6 +154,41 @@ int launcher_fill_networks(struct launcher *l, size_t n, struct cay_error *err)
 	return 0;
 }
 
+int launcher_keep_cgroups(struct launcher *l, size_t n, struct cay_error *err)
+{
+	l->spare = calloc(CGROUP_POOL_MAX, sizeof(*l->spare));
+	if (!l->spare)
+		return cay_fail(err, CAY_E_INTERNAL, ENOMEM, "make a pool of cgroups");
+	l->max_spare = size_min(n, CGROUP_POOL_MAX);
+	return 0;
+}
+
+/* One out of the pool with the plan's limits, or a new one that has none yet. */
+static int take_cgroup(struct launcher *l, const struct plan *p, struct cgroup *ret,
+		       struct cay_error *err)
+{
+	while (l->n_spare > 0) {
+		*ret = l->spare[--l->n_spare];
+		if (cgroup_reuse(ret, &p->limits) == 0)
+			return 0;
+		cgroup_remove(ret);
+	}
+	return cgroup_make(&l->cgroups, ret, err);
+}
+
+/* Back into the pool, if it is whole and there is room. */
+static void give_cgroup(struct launcher *l, struct cgroup *c)
+{
+	bool whole = l && c->limits.pids != 0;
+
+	for (int k = 0; k < CONTROLLERS; k++)
+		whole = whole && c->dir[k] >= 0;
+	if (whole && l->n_spare < l->max_spare)
+		l->spare[l->n_spare++] = *c;
+	else
+		cgroup_remove(c);
+}
+
 /* A template has no mount points but its own: other targets need a root of their own. */
 static bool fits_template(const struct launcher *l, const struct plan *p)
 {
@@ -244,7 +283,7 @@ static int prepare(struct launcher *l, const struct plan *p, struct launched *i,
 		if (hostdir_open(l->rules, plan_str(p, p->mounts[n].source), &p->mounts[n],
 				 &i->hostdirs[n], err) < 0)
 			return -1;
-	if (cgroup_make(&l->cgroups, p->id, &i->cgroup, err) < 0)
+	if (take_cgroup(l, p, &i->cgroup, err) < 0)
 		return -1;
 	if (!l->many_ids)
 		return 0;
@@ -307,7 +346,7 @@ static int provide(struct launcher *l, const struct plan *p, struct launched *i,
 		r = namespaces_read(l->own_namespaces);
 	if (r < 0)
 		return cay_fail(err, CAY_E_ENGINE, -r, "read /proc/self/ns");
-	if (cgroup_limit(&i->cgroup, &p->limits, p->allow_degraded, err) < 0)
+	if (!i->cgroup.reused && cgroup_limit(&i->cgroup, &p->limits, p->allow_degraded, err) < 0)
 		return -1;
 	cgroup_ticket(&i->cgroup, &m.provision.ticket);
 	memcpy(m.provision.namespaces, l->own_namespaces, sizeof(l->own_namespaces));
@@ -398,7 +437,8 @@ int launcher_start(struct launcher *l, const struct plan *p, const int stdio[3],
 	struct usage unused;
 	struct facts facts = {0};
 
-	*i = (struct launched){.pid = -1,
+	*i = (struct launched){.launcher = l,
+			       .pid = -1,
 			       .pidfd = -1,
 			       .control = -1,
 			       .scratch = -1,
@@ -448,7 +488,7 @@ void launched_reap(struct launched *i, struct usage *ret)
 	fd_closep(&i->scratch);
 	for (size_t n = 0; n < PLAN_MOUNTS_MAX; n++)
 		hostdir_done(&i->hostdirs[n]);
-	cgroup_remove(&i->cgroup);
+	give_cgroup(i->launcher, &i->cgroup);
 	ids_release(&i->ids);
 	i->pid = -1;
 }

@@ -10,6 +10,7 @@
  *    island inherits it and mounts only what is its own. (A namespace fd does
  *    what a waiting spawner process would, without a message there and back.)
  *  - network namespaces, each used once.
+ *  - cgroup directories, used again with the limits of the next.
  */
 #pragma once
 
@@ -25,6 +26,7 @@
 #include <stdint.h>
 
 #define NETWORK_POOL_MAX 64
+#define CGROUP_POOL_MAX  64
 
 struct launcher {
 	struct cgroups cgroups;
@@ -35,6 +37,8 @@ struct launcher {
 	int own_mount, own_net;              /* to come back to; -1 where not needed */
 	int networks[NETWORK_POOL_MAX];
 	size_t n_networks;
+	struct cgroup *spare; /* cgroups of islands that are gone */
+	size_t n_spare, max_spare;
 	uint64_t skip_steps; /* tests only: see island_steps */
 };
 
@@ -45,8 +49,12 @@ void launcher_done(struct launcher *l);
 int launcher_make_template(struct launcher *l, struct cay_error *err);
 int launcher_fill_networks(struct launcher *l, size_t n, struct cay_error *err);
 
+/* Keeps up to n cgroups for the next islands. */
+int launcher_keep_cgroups(struct launcher *l, size_t n, struct cay_error *err);
+
 /* An island from outside. */
 struct launched {
+	struct launcher *launcher;
 	pid_t pid;
 	int pidfd;
 	int control;

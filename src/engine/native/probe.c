@@ -133,13 +133,11 @@ static void probe_cgroups(struct list *l, const struct cgroups *host)
 	struct isolation seen = {0};
 	struct cgroup c;
 	struct cay_error err;
-	char id[ID_SIZE];
 	const char *how[CONTROLLERS] = {"none", "none", "none"};
 
 	for (size_t i = 0; i < n_limit_rows; i++)
 		limit_set(&limits, &limit_rows[i], limit_rows[i].initial);
-	id_make("run", id);
-	if (cgroup_make(host, id, &c, &err) == 0 && cgroup_limit(&c, &limits, true, &err) == 0) {
+	if (cgroup_make(host, &c, &err) == 0 && cgroup_limit(&c, &limits, true, &err) == 0) {
 		cgroup_read_back(&c, &limits, &seen);
 		how[CONTROLLER_MEMORY] = seen.memory;
 		how[CONTROLLER_PIDS] = seen.pids;
