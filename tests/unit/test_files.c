@@ -60,8 +60,8 @@ static int remove_top(void **state)
 static int begin(void **state)
 {
 	(void)state;
-	if (clear() < 0 || mkdir("ws", 0755) < 0 || mkdir("tmp", 0755) < 0 || mkdir("src", 0755) < 0 ||
-	    mkdir("out", 0755) < 0 || mkdir("out/d", 0755) < 0)
+	if (clear() < 0 || mkdir("ws", 0755) < 0 || mkdir("tmp", 0755) < 0 ||
+	    mkdir("src", 0755) < 0 || mkdir("out", 0755) < 0 || mkdir("out/d", 0755) < 0)
 		return -1;
 	files = (struct island_files){
 		.workspace = open("ws", O_RDONLY | O_DIRECTORY | O_CLOEXEC),
@@ -234,12 +234,28 @@ static void writes_files(void **state)
 static void traversal_is_refused(void **state)
 {
 	static const char *const bad[] = {
-		"",      ".",      "..",      "../x",    "../out/x", "a/../x",    "a/../../out/x", "a/..",
-		"./x",   "a/./b",  "a/",      "a/b/",    "/workspace", "/workspace/", "/workspace/..",
-		"/workspace/../out/x", "/tmp/../out/x", "/tmp", "/workspace/a/../../out/x",
+		"",
+		".",
+		"..",
+		"../x",
+		"../out/x",
+		"a/../x",
+		"a/../../out/x",
+		"a/..",
+		"./x",
+		"a/./b",
+		"a/",
+		"a/b/",
+		"/workspace",
+		"/workspace/",
+		"/workspace/..",
+		"/workspace/../out/x",
+		"/tmp/../out/x",
+		"/tmp",
+		"/workspace/a/../../out/x",
 	};
-	static const char *const elsewhere[] = {"/", "/etc/x", "/tmpx/y", "/workspacex", "//workspace/x",
-						"/out/x"};
+	static const char *const elsewhere[] = {"/",           "/etc/x",        "/tmpx/y",
+						"/workspacex", "//workspace/x", "/out/x"};
 	char name[NAME_MAX + 2];
 
 	(void)state;
@@ -504,7 +520,8 @@ static void without_tmp(void **state)
 /* As root: what is put in belongs to whoever owns the directory it is put in. */
 static void owners_are_given(void **state)
 {
-	static const char *const paths[] = {"ws/a", "ws/a/b", "ws/a/b/f", "ws/src", "ws/src/d", "ws/src/d/f"};
+	static const char *const paths[] = {"ws/a",   "ws/a/b",   "ws/a/b/f",
+					    "ws/src", "ws/src/d", "ws/src/d/f"};
 
 	(void)state;
 	if (geteuid() != 0)
@@ -834,7 +851,8 @@ static void nothing_is_lost_in_deep_trees(void **state)
 	r = files_get(&files, "d", take, &g, &n, &err);
 	buf_done(&g.paths);
 	if (r == 0 && n == 0)
-		fail_msg("a file %d directories deep was left out without a word", TREE_DEPTH_MAX + 5);
+		fail_msg("a file %d directories deep was left out without a word",
+			 TREE_DEPTH_MAX + 5);
 	assert_true(r == 0 || err.code == CAY_E_TOO_LARGE);
 }
 

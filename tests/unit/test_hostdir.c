@@ -158,7 +158,8 @@ static void plain(void)
 	refuses(at("ok/../secret"), "is forbidden");
 	refuses(base, "it holds");
 	refuses("/usr", "is not allowed");
-	refuses_as(at("ok"), ACCESS_WRITE, MOUNT_REQUESTED, CAY_E_POLICY, "only be mounted read-only");
+	refuses_as(at("ok"), ACCESS_WRITE, MOUNT_REQUESTED, CAY_E_POLICY,
+		   "only be mounted read-only");
 	refuses_as(at("none"), ACCESS_READ, MOUNT_REQUESTED, CAY_E_NOT_FOUND, "none");
 }
 
@@ -173,7 +174,8 @@ static void file_sources(void)
 	MUST(fd_create_file_at(AT_FDCWD, at("ok/f"), "x", 1, 0644) == 0);
 	MUST(fd_create_file_at(AT_FDCWD, at("secret/f"), "x", 1, 0644) == 0);
 	refuses_as(at("ok/f"), ACCESS_READ, MOUNT_REQUESTED, CAY_E_INVALID, "is no directory");
-	refuses(at("secret/f"), "is forbidden"); /* whether it is a directory is nobody's business */
+	refuses(at("secret/f"),
+		"is forbidden"); /* whether it is a directory is nobody's business */
 	MUST(mkfifo(at("ok/fifo"), 0644) == 0);
 	refuses_as(at("ok/fifo"), ACCESS_READ, MOUNT_REQUESTED, CAY_E_INVALID, "is no directory");
 }
@@ -449,12 +451,14 @@ static void operators(void)
 	MUST(strv_add(&rules.operators, at("none")) == 0);
 	MUST(symlink("opt", at("opt_link")) == 0);
 	refuses_as(at("ok"), ACCESS_READ, MOUNT_OPERATOR, CAY_E_POLICY, "no runtime's directory");
-	refuses_as(at("secret"), ACCESS_READ, MOUNT_OPERATOR, CAY_E_POLICY, "no runtime's directory");
+	refuses_as(at("secret"), ACCESS_READ, MOUNT_OPERATOR, CAY_E_POLICY,
+		   "no runtime's directory");
 	for (int i = 0; i < 2; i++) {
 		struct cay_error err;
 		struct hostdir h;
 
-		MUST(open_as(at(i ? "opt" : "opt_link"), ACCESS_READ, MOUNT_OPERATOR, &h, &err) == 0);
+		MUST(open_as(at(i ? "opt" : "opt_link"), ACCESS_READ, MOUNT_OPERATOR, &h, &err) ==
+		     0);
 		MUST(strcmp(h.path, at("opt")) == 0);
 		hostdir_done(&h);
 	}
@@ -489,11 +493,13 @@ static void idmapped(void)
 	/* Writable: what that user makes belongs to the directory's owner. */
 	MUST(open_as(at("ok"), ACCESS_WRITE, MOUNT_REQUESTED, &h, &err) == 0);
 	MUST(hostdir_idmap(&h, ACCESS_WRITE, true, uid, gid, &err) == 0);
-	MUST(sys_setresgid((gid_t)-1, gid, (gid_t)-1) == 0 && sys_setresuid((uid_t)-1, uid, (uid_t)-1) == 0);
+	MUST(sys_setresgid((gid_t)-1, gid, (gid_t)-1) == 0 &&
+	     sys_setresuid((uid_t)-1, uid, (uid_t)-1) == 0);
 	fd = openat(h.tree, "made", O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
 	MUST(fd >= 0);
 	(void)close(fd);
-	MUST(sys_setresuid((uid_t)-1, 0, (uid_t)-1) == 0 && sys_setresgid((gid_t)-1, 0, (gid_t)-1) == 0);
+	MUST(sys_setresuid((uid_t)-1, 0, (uid_t)-1) == 0 &&
+	     sys_setresgid((gid_t)-1, 0, (gid_t)-1) == 0);
 	MUST(stat(at("ok/made"), &st) == 0 && st.st_uid == 1234 && st.st_gid == 2345);
 	hostdir_done(&h);
 }

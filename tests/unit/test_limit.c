@@ -141,9 +141,11 @@ static void ranges_are_exact(void **state)
 		check_value(row->name, text, row->min);
 		(void)snprintf(text, sizeof(text), "%llu%s", (unsigned long long)row->max, unit);
 		check_value(row->name, text, row->max);
-		(void)snprintf(text, sizeof(text), "%llu%s", (unsigned long long)row->max + 1, unit);
+		(void)snprintf(text, sizeof(text), "%llu%s", (unsigned long long)row->max + 1,
+			       unit);
 		assert_int_equal(limit_parse(&l, row->name, text, &err), -1);
-		(void)snprintf(text, sizeof(text), "%llu%s", (unsigned long long)row->min - 1, unit);
+		(void)snprintf(text, sizeof(text), "%llu%s", (unsigned long long)row->min - 1,
+			       unit);
 		assert_int_equal(limit_parse(&l, row->name, text, &err), -1);
 		assert_int_equal(limit_parse(&l, row->name, "0", &err), -1);
 		assert_int_equal(limit_parse(&l, row->name, "99999999999999999999999", &err), -1);
@@ -173,12 +175,9 @@ static void formats_each_unit(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(rows_are_sound),
-		cmocka_unit_test(names_are_those_of_the_api),
-		cmocka_unit_test(reads_each_unit),
-		cmocka_unit_test(refusals_say_what_is_expected),
-		cmocka_unit_test(ranges_are_exact),
-		cmocka_unit_test(formats_each_unit),
+		cmocka_unit_test(rows_are_sound),   cmocka_unit_test(names_are_those_of_the_api),
+		cmocka_unit_test(reads_each_unit),  cmocka_unit_test(refusals_say_what_is_expected),
+		cmocka_unit_test(ranges_are_exact), cmocka_unit_test(formats_each_unit),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

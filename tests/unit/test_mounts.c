@@ -102,14 +102,29 @@ static void within(void **state)
 static void built_in_list_holds(void **state)
 {
 	static const char *const paths[] = {
-		"/etc/shadow",  "/etc/gshadow",    "/etc/passwd",    "/etc/sudoers",
-		"/etc/sudoers.d", "/root",         "/proc",          "/sys",
-		"/dev",         "/run/docker.sock", "/var/run/docker.sock", "/run/containerd",
-		"/run/podman",  "/run/cay",        "/home/u/.ssh",   "/home/u/.aws",
-		"/home/u/.gnupg", "/home/u/.config", "/srv/w/.ssh",  "/srv/w/.config",
+		"/etc/shadow",
+		"/etc/gshadow",
+		"/etc/passwd",
+		"/etc/sudoers",
+		"/etc/sudoers.d",
+		"/root",
+		"/proc",
+		"/sys",
+		"/dev",
+		"/run/docker.sock",
+		"/var/run/docker.sock",
+		"/run/containerd",
+		"/run/podman",
+		"/run/cay",
+		"/home/u/.ssh",
+		"/home/u/.aws",
+		"/home/u/.gnupg",
+		"/home/u/.config",
+		"/srv/w/.ssh",
+		"/srv/w/.config",
 	};
-	static const char *const above[] = {"/", "/etc", "/run", "/var", "/var/run", "/home",
-					    "/home/u", "/srv", "/srv/w"};
+	static const char *const above[] = {"/",     "/etc",    "/run", "/var",  "/var/run",
+					    "/home", "/home/u", "/srv", "/srv/w"};
 	_cleanup_(mount_rules_done) struct mount_rules r;
 
 	(void)state;
@@ -128,10 +143,10 @@ static void built_in_list_holds(void **state)
 static void components_have_borders(void **state)
 {
 	static const char *const near[] = {
-		"/etc/shadow2",  "/etc/shado", "/etc/shadow.bak", "/rootless", "/roo",      "/process",
-		"/syslog",       "/devel",     "/run/cayenne",    "/home/u/.sshd", "/home/u/.ss",
-		"/home/u/ssh",   "/home/u/x/.ssh", "/home/v/.ssh", "/home/uu/.aws", "/x/etc/shadow",
-		"/home/u2",
+		"/etc/shadow2",  "/etc/shado",  "/etc/shadow.bak", "/rootless",    "/roo",
+		"/process",      "/syslog",     "/devel",          "/run/cayenne", "/home/u/.sshd",
+		"/home/u/.ss",   "/home/u/ssh", "/home/u/x/.ssh",  "/home/v/.ssh", "/home/uu/.aws",
+		"/x/etc/shadow", "/home/u2",
 	};
 	_cleanup_(mount_rules_done) struct mount_rules r;
 
@@ -169,7 +184,8 @@ static void rules_are_absolute(void **state)
 	const struct strv *lists[] = {&r.read, &r.write, &r.forbid, &r.operators};
 
 	(void)state;
-	make(&r, "[mounts]\nread=/a/\nread=~/\nwrite=~/w/\nforbid=~/f\n[language python]\npath=/opt/p/\n",
+	make(&r,
+	     "[mounts]\nread=/a/\nread=~/\nwrite=~/w/\nforbid=~/f\n[language python]\npath=/opt/p/\n",
 	     "/cwd", "/home/a/", "/", NULL);
 	for (size_t k = 0; k < ARRAY_LEN(lists); k++) {
 		assert_true(lists[k]->len > 0);
@@ -236,7 +252,8 @@ static void lists_decide(void **state)
 	_cleanup_(mount_rules_done) struct mount_rules r;
 
 	(void)state;
-	make(&r, "[mounts]\nread=/r\nread=/r2\nwrite=/w\nforbid=/w/no\n", NULL, "/home/u", NULL, NULL);
+	make(&r, "[mounts]\nread=/r\nread=/r2\nwrite=/w\nforbid=/w/no\n", NULL, "/home/u", NULL,
+	     NULL);
 	check_allowed(&r, "/r", ACCESS_READ);
 	check_allowed(&r, "/r/x", ACCESS_READ);
 	check_allowed(&r, "/r2/x/y", ACCESS_READ);
@@ -276,7 +293,8 @@ static void own_directory_may_be_read(void **state)
 	check_allowed(&r, "/home/u/project/x", ACCESS_READ);
 	check_refused(&r, "/home/u/project", ACCESS_WRITE,
 		      "/home/u/project may only be mounted read-only");
-	check_refused(&r, "/home/u/project2", ACCESS_READ, "mount of /home/u/project2 is not allowed");
+	check_refused(&r, "/home/u/project2", ACCESS_READ,
+		      "mount of /home/u/project2 is not allowed");
 	/* Standing in a forbidden one, or above one, does not open it. */
 	mount_rules_done(&r);
 	make(&r, "", "/home/u", "/home/u", NULL, NULL);
@@ -290,8 +308,8 @@ static void operators_directories_are_apart(void **state)
 	_cleanup_(mount_rules_done) struct mount_rules r;
 
 	(void)state;
-	make(&r, "[language python]\npath=/opt/py/\npath=/opt/py2\n[language sh]\npath=/opt/sh\n", NULL,
-	     "/home/u", NULL, NULL);
+	make(&r, "[language python]\npath=/opt/py/\npath=/opt/py2\n[language sh]\npath=/opt/sh\n",
+	     NULL, "/home/u", NULL, NULL);
 	assert_int_equal(r.operators.len, 3);
 	assert_string_equal(r.operators.items[0], "/opt/py");
 	assert_string_equal(r.operators.items[1], "/opt/py2");
@@ -319,7 +337,8 @@ static void hints_name_the_setting(void **state)
 		   "to allow it: [mounts] read = /d in the settings (`cay config path`)");
 	check_hint(&r, "/d", ACCESS_WRITE,
 		   "to allow it: [mounts] write = /d in the settings (`cay config path`)");
-	check_hint(&r, "/r/d", ACCESS_WRITE, "to allow writing: [mounts] write = /r/d in the settings");
+	check_hint(&r, "/r/d", ACCESS_WRITE,
+		   "to allow writing: [mounts] write = /r/d in the settings");
 	check_hint(&r, "/f/x/y", ACCESS_READ, "/f/x and all below it never appear on an island");
 	check_hint(&r, "/home/u/.ssh/id", ACCESS_READ,
 		   "/home/u/.ssh and all below it never appear on an island");

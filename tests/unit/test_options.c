@@ -84,9 +84,9 @@ static void check_bad(const char *const *words, const char *text, const char *hi
 	assert_string_equal(p.err.hint, hint);
 }
 
-#define W(...)    ((const char *const[]){__VA_ARGS__, NULL})
-#define NO_WORDS  ((const char *const[]){NULL})
-#define SEE_HELP  "--help lists the options"
+#define W(...)   ((const char *const[]){__VA_ARGS__, NULL})
+#define NO_WORDS ((const char *const[]){NULL})
+#define SEE_HELP "--help lists the options"
 
 static void long_options(void **state)
 {

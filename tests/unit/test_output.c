@@ -30,12 +30,12 @@
  */
 static int real_stderr = -1;
 
-#define MUST(c)                                                                                    \
-	do {                                                                                       \
-		if (!(c)) {                                                                        \
-			(void)dprintf(real_stderr, "%s:%d: %s\n", __FILE__, __LINE__, #c);         \
-			_exit(1);                                                                  \
-		}                                                                                  \
+#define MUST(c)                                                                            \
+	do {                                                                               \
+		if (!(c)) {                                                                \
+			(void)dprintf(real_stderr, "%s:%d: %s\n", __FILE__, __LINE__, #c); \
+			_exit(1);                                                          \
+		}                                                                          \
 	} while (0)
 
 typedef void child_fn(void);
@@ -253,7 +253,8 @@ static void limit_keeps_head_and_tail(void **state)
 		      "cay: 1 bytes of stdout were dropped before the last 5\n");
 	check_limited(10, "0123456789abcdefghij", "01234fghij",
 		      "cay: 10 bytes of stdout were dropped before the last 5\n");
-	check_limited(3, "abcdef", "abf", "cay: 3 bytes of stdout were dropped before the last 1\n");
+	check_limited(3, "abcdef", "abf",
+		      "cay: 3 bytes of stdout were dropped before the last 1\n");
 	check_limited(2, "abc", "ac", "cay: 1 bytes of stdout were dropped before the last 1\n");
 }
 
@@ -277,7 +278,8 @@ static void limits_are_apart(void **state)
 	start(&c, both_child);
 	finish(&c);
 	check_text(&c, STREAM_STDOUT, "xxxy");
-	check_text(&c, STREAM_STDERR, "EEFGcay: 3 bytes of stderr were dropped before the last 2\n");
+	check_text(&c, STREAM_STDERR,
+		   "EEFGcay: 3 bytes of stderr were dropped before the last 2\n");
 	done(&c);
 }
 
@@ -302,8 +304,8 @@ static void check_big_limited(const struct child *c)
 
 	assert_int_equal(c->got[STREAM_STDOUT].len, LIMIT_BIG);
 	assert_memory_equal(c->got[STREAM_STDOUT].data, data, LIMIT_BIG / 2);
-	assert_memory_equal(c->got[STREAM_STDOUT].data + LIMIT_BIG / 2,
-			    data + BIG - LIMIT_BIG / 2, LIMIT_BIG / 2);
+	assert_memory_equal(c->got[STREAM_STDOUT].data + LIMIT_BIG / 2, data + BIG - LIMIT_BIG / 2,
+			    LIMIT_BIG / 2);
 	free(data);
 }
 
@@ -553,7 +555,8 @@ static void terminals_are_protected(void **state)
 	start_on_terminal(&c, terminal_child);
 	finish(&c);
 	out = buf_str(&c.got[STREAM_STDOUT]);
-	assert_int_equal(strncmp(out, "a\x1b[31mred\x1b[0m", 13), 0); /* colour passes, cut anywhere */
+	assert_int_equal(strncmp(out, "a\x1b[31mred\x1b[0m", 13),
+			 0); /* colour passes, cut anywhere */
 	assert_null(strstr(out, "\x1b[2J"));
 	assert_null(strstr(out, "\x1b]"));
 	assert_non_null(strstr(out, "^[[2J"));

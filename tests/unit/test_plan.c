@@ -267,16 +267,17 @@ static void as_many_mounts_as_can_be_asked_for(void **state)
 }
 
 static const char *const taken[] = {
-	"/",         "/proc",     "/proc/x", "/dev",       "/dev/shm",   "/etc",        "/etc/ssl",
-	"/usr",      "/usr/share", "/bin",   "/sbin",      "/lib",       "/lib64",      "/lib/x",
-	"/lib32",    "/libx32",   "/run",    "/run/x",     "/var",       "/var/lib",    "/tmp",
-	"/tmp/x",    "/workspace", "/workspace/x",
+	"/",        "/proc",    "/proc/x",    "/dev",    "/dev/shm",   "/etc",
+	"/etc/ssl", "/usr",     "/usr/share", "/bin",    "/sbin",      "/lib",
+	"/lib64",   "/lib/x",   "/lib32",     "/libx32", "/run",       "/run/x",
+	"/var",     "/var/lib", "/tmp",       "/tmp/x",  "/workspace", "/workspace/x",
 };
 
 static void targets_are_checked(void **state)
 {
-	static const char *const free_ones[] = {"/data", "/devel", "/etc2", "/tmpx", "/workspaces",
-						"/home", "/srv/usr", "/x/proc", "/opt"};
+	static const char *const free_ones[] = {"/data",    "/devel",      "/etc2",
+						"/tmpx",    "/workspaces", "/home",
+						"/srv/usr", "/x/proc",     "/opt"};
 	struct cay_error err;
 	char text[64];
 
@@ -344,7 +345,8 @@ static void maxima_hold(void **state)
 	}
 	settings.maximum = (struct limits){.memory_bytes = 256 << 20};
 	spec->limits = (struct limits){.memory_bytes = 512 << 20};
-	check_refused(CAY_E_POLICY, "the limit memory of 512 MiB is above the operator's maximum of 256 MiB");
+	check_refused(CAY_E_POLICY,
+		      "the limit memory of 512 MiB is above the operator's maximum of 256 MiB");
 }
 
 static void degraded_by_settings(void **state)
@@ -412,7 +414,8 @@ static void made_plans_pass_their_check(void **state)
  * From here on: plan_check() against bytes from elsewhere.
  */
 
-/* A plan with a bit of everything, in a block of exactly its size, so that ASan sees any step past it. */
+/* A plan with a bit of everything, in a block of exactly its size, so that ASan sees any step past
+ * it. */
 static struct plan *make_rich(void)
 {
 	struct cay_error err;
@@ -565,7 +568,8 @@ static void every_truncation(void **state)
 		_cleanup_(freep) struct plan *p = copy_of(good, len);
 
 		assert_false(taken_as_plan(p, len));
-		/* Nor when its head says so; what is left may be whole by chance: never past the end. */
+		/* Nor when its head says so; what is left may be whole by chance: never past the
+		 * end. */
 		if (len >= sizeof(*p)) {
 			p->size = (uint32_t)len;
 			try(p, len);
@@ -597,14 +601,14 @@ static void lengths_must_agree(void **state)
 }
 
 /* Sets one field to a bad value, sees the plan refused, and puts the field back. */
-#define CHECK_BAD(p, field, value)                                                                 \
-	do {                                                                                       \
-		__typeof__((p)->field) old_ = (p)->field;                                          \
-		(p)->field = (__typeof__(old_))(value);                                            \
-		if (taken_as_plan(p, (p)->size))                                                   \
-			fail_msg("line %d: %s may be %s", __LINE__, #field, #value);               \
-		(p)->field = old_;                                                                 \
-		assert_true(taken_as_plan(p, (p)->size));                                          \
+#define CHECK_BAD(p, field, value)                                                   \
+	do {                                                                         \
+		__typeof__((p)->field) old_ = (p)->field;                            \
+		(p)->field = (__typeof__(old_))(value);                              \
+		if (taken_as_plan(p, (p)->size))                                     \
+			fail_msg("line %d: %s may be %s", __LINE__, #field, #value); \
+		(p)->field = old_;                                                   \
+		assert_true(taken_as_plan(p, (p)->size));                            \
 	} while (0)
 
 static void lists_are_checked(void **state)
@@ -628,8 +632,8 @@ static void lists_are_checked(void **state)
 	CHECK_BAD(p, env.first, UINT32_MAX);
 	CHECK_BAD(p, workdir, text);
 	CHECK_BAD(p, workdir, UINT32_MAX);
-	CHECK_BAD(p, workdir, 0);             /* "" */
-	CHECK_BAD(p, workdir, p->env.first);  /* "PATH=…" */
+	CHECK_BAD(p, workdir, 0);              /* "" */
+	CHECK_BAD(p, workdir, p->env.first);   /* "PATH=…" */
 	CHECK_BAD(p, workdir, p->workdir + 1); /* "workspace" */
 	CHECK_BAD(p, n_mounts, PLAN_MOUNTS_MAX + 1);
 	CHECK_BAD(p, n_mounts, UINT32_MAX);
@@ -670,7 +674,8 @@ static void mounts_are_checked(void **state)
 	CHECK_BAD(p, mounts[2].kind, MOUNT_OPERATOR);
 }
 
-/* The receiver trusts the sender no further than a request: what plan_make() refuses, it refuses. */
+/* The receiver trusts the sender no further than a request: what plan_make() refuses, it refuses.
+ */
 static void targets_are_checked_again(void **state)
 {
 	(void)state;
@@ -683,7 +688,8 @@ static void targets_are_checked_again(void **state)
 		if (strncmp(taken[i], "/workspace", 10) == 0)
 			continue; /* the workspace itself is a mount there */
 		/* As long as the target, then overwritten by it. */
-		(void)snprintf(text, sizeof(text), "/a:/%.*s", (int)strlen(taken[i]), "xxxxxxxxxxxx");
+		(void)snprintf(text, sizeof(text), "/a:/%.*s", (int)strlen(taken[i]),
+			       "xxxxxxxxxxxx");
 		assert_int_equal(spec_add_mount(spec, text, &err), 0);
 		p = make(NULL, NULL);
 		memcpy(p->text + p->mounts[0].target, taken[i], strlen(taken[i]) + 1);
@@ -698,7 +704,12 @@ static void targets_are_checked_again(void **state)
 static void ids_are_checked(void **state)
 {
 	_cleanup_(freep) struct plan *p = make_rich();
-	static const char *const bad[] = {"", "run", "runs_0123", "/run_0123", "run_../../x", "run_a/b",
+	static const char *const bad[] = {"",
+					  "run",
+					  "runs_0123",
+					  "/run_0123",
+					  "run_../../x",
+					  "run_a/b",
 					  "box_0123456789abcdef"};
 
 	(void)state;
@@ -714,12 +725,13 @@ static void ids_are_checked(void **state)
 	assert_true(taken_as_plan(p, p->size));
 }
 
-/* An id becomes the name of a cgroup and a word in logs: it has the shape that id_make() gives it. */
+/* An id becomes the name of a cgroup and a word in logs: it has the shape that id_make() gives it.
+ */
 static void ids_are_ours(void **state)
 {
 	_cleanup_(freep) struct plan *p = make_rich();
-	static const char *const bad[] = {"run_", "run_..", "run_a b", "run_\n0123456789abcde",
-					  "run_\x1b[2J", "run_%s"};
+	static const char *const bad[] = {
+		"run_", "run_..", "run_a b", "run_\n0123456789abcde", "run_\x1b[2J", "run_%s"};
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {

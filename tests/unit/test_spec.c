@@ -69,9 +69,9 @@ static void mounts_are_read(void **state)
 static void bad_mounts_are_refused(void **state)
 {
 	static const char *const bad[] = {
-		"",        "/a",        ":",        ":ro",      ":/b",         "/a:",     "/a:ro",
-		"/a:rw",   "/a:b",      "/a:b:rw",  "/a:/b:xx", "/a:/b:ro:rw", "/a:/../b", "/a:/b/..",
-		"/a:/./b", "/a:/b/",    "/a://b",   "/a:/b//c", "/a:.",        "/a:/b:RW",
+		"",        "/a",     ":",       ":ro",      ":/b",         "/a:",      "/a:ro",
+		"/a:rw",   "/a:b",   "/a:b:rw", "/a:/b:xx", "/a:/b:ro:rw", "/a:/../b", "/a:/b/..",
+		"/a:/./b", "/a:/b/", "/a://b",  "/a:/b//c", "/a:.",        "/a:/b:RW",
 	};
 
 	(void)state;
@@ -165,7 +165,8 @@ static void transfers_are_read(void **state)
 
 static void env_is_read(void **state)
 {
-	static const char *const bad[] = {"", "=x", "1A=x", "A-B=x", "A B=x", " A=x", "\xc3\xa4=x", "A.B"};
+	static const char *const bad[] = {"",      "=x",   "1A=x",       "A-B=x",
+					  "A B=x", " A=x", "\xc3\xa4=x", "A.B"};
 	_cleanup_(spec_freep) struct spec *s = spec_new();
 	struct cay_error err = {0};
 
@@ -204,8 +205,9 @@ static void env_takes_the_callers_value(void **state)
 
 static void env_files_are_read(void **state)
 {
-	char text[] = "# a comment\n\nA=1\r\n  B=two words  \n\t# another\nC=#no comment\n \t\r\n" VARIABLE
-		      "\nE=last";
+	char text[] =
+		"# a comment\n\nA=1\r\n  B=two words  \n\t# another\nC=#no comment\n \t\r\n" VARIABLE
+		"\nE=last";
 	char bad[] = "A=1\n\n9=x\nB=2\n", empty[] = "";
 	_cleanup_(spec_freep) struct spec *s = spec_new();
 	struct cay_error err = {0};
@@ -254,7 +256,8 @@ static void languages_are_read(void **state)
 	assert_int_equal(spec_set_language(s, "sh@1@2", &err), 0);
 	assert_string_equal(s->language->name, "sh");
 	assert_string_equal(s->version, "1@2");
-	check_invalid(spec_set_language(s, "python@", &err), &err, "a version is missing in 'python@'");
+	check_invalid(spec_set_language(s, "python@", &err), &err,
+		      "a version is missing in 'python@'");
 }
 
 static void unknown_languages_are_refused(void **state)
@@ -313,7 +316,8 @@ static void workdirs_are_read(void **state)
 	assert_int_equal(spec_set_workdir(s, "/", &err), 0);
 	assert_string_equal(s->workdir, "/");
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++)
-		check_invalid(spec_set_workdir(s, bad[i], &err), &err, "can't be a working directory");
+		check_invalid(spec_set_workdir(s, bad[i], &err), &err,
+			      "can't be a working directory");
 }
 
 static void limits_are_read(void **state)
@@ -324,7 +328,8 @@ static void limits_are_read(void **state)
 	(void)state;
 	assert_int_equal(spec_set_limit(s, "memory", "1g", &err), 0);
 	assert_int_equal(s->limits.memory_bytes, 1 << 30);
-	check_invalid(spec_set_limit(s, "memory", "0", &err), &err, "the limit memory can't be '0'");
+	check_invalid(spec_set_limit(s, "memory", "0", &err), &err,
+		      "the limit memory can't be '0'");
 	check_invalid(spec_set_limit(s, "ram", "1g", &err), &err, "no limit is called 'ram'");
 	assert_int_equal(s->limits.memory_bytes, 1 << 30);
 }

@@ -32,8 +32,8 @@
  */
 enum sink_mode {
 	TAKE_ALL,
-	TAKE_LITTLE,  /* one byte at a time */
-	TAKE_LATE,    /* nothing before open_ns */
+	TAKE_LITTLE, /* one byte at a time */
+	TAKE_LATE,   /* nothing before open_ns */
 	TAKE_NEVER,
 	TAKE_BROKEN,  /* stdout: nobody reads */
 	TAKE_FLOODED, /* past 1000 bytes */
@@ -602,9 +602,10 @@ static void out_of_memory(void **state)
 
 enum { INPUT = 10 << 20 };
 
+/* Reads in pieces that fit no pipe: whoever feeds it meets short writes. */
 static void echoes(void)
 {
-	static char data[65536];
+	static char data[5001];
 	ssize_t n;
 
 	while ((n = read(0, data, sizeof(data))) > 0)
@@ -735,19 +736,20 @@ static void conclusions(void **state)
 	check_conclusion(none, 0, STATUS_OK, true, 0, 0, "");
 	check_conclusion(none, failed, STATUS_FAILED, true, 2, 0, "exited with code 2");
 	check_conclusion(none, 255 << 8, STATUS_FAILED, true, 255, 0, "exited with code 255");
-	check_conclusion(none, killed, STATUS_SIGNAL, false, 0, SIGKILL, "ended by signal 9 (Killed)");
+	check_conclusion(none, killed, STATUS_SIGNAL, false, 0, SIGKILL,
+			 "ended by signal 9 (Killed)");
 	check_conclusion(none, SIGSEGV | 0x80, STATUS_SIGNAL, false, 0, SIGSEGV,
 			 "ended by signal 11 (Segmentation fault)");
 	check_conclusion(none, -1, STATUS_SANDBOX_ERROR, false, 0, 0, "the sandbox died");
 	/* What we did counts more than how the program took it. */
-	check_conclusion((struct watched){.cause = CAUSE_TIMEOUT}, killed, STATUS_TIMEOUT, false, 0, 0,
-			 "time limit of 20 s reached");
+	check_conclusion((struct watched){.cause = CAUSE_TIMEOUT}, killed, STATUS_TIMEOUT, false, 0,
+			 0, "time limit of 20 s reached");
 	check_conclusion((struct watched){.cause = CAUSE_TIMEOUT}, -1, STATUS_TIMEOUT, false, 0, 0,
 			 "time limit of 20 s reached");
 	check_conclusion((struct watched){.cause = CAUSE_CANCELLED, .signal = SIGINT}, killed,
 			 STATUS_CANCELLED, false, 0, SIGINT, "cancelled by Interrupt");
-	check_conclusion((struct watched){.cause = CAUSE_CANCELLED}, killed, STATUS_CANCELLED, false, 0,
-			 0, "cancelled by an error of ours");
+	check_conclusion((struct watched){.cause = CAUSE_CANCELLED}, killed, STATUS_CANCELLED,
+			 false, 0, 0, "cancelled by an error of ours");
 	/* The kernel's own CPU limit. */
 	check_conclusion(none, SIGXCPU, STATUS_SIGNAL, false, 0, SIGXCPU,
 			 "ended by signal 24 (CPU time limit exceeded)");

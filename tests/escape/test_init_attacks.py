@@ -1,0 +1,130 @@
+"""Attacks on PID 1 of the island: it is our own program, and was once the host's process."""
+
+import hashlib
+import os
+import pathlib
+import shutil
+import subprocess
+
+import pytest
+
+from attack import assert_refused, tries, x86_64
+from support import CAY, must_work
+
+
+def test_own_binary_can_not_be_reached(island):
+    """CVE-2019-5736: /proc/1/exe is shut, read or write, and the binary stays as it is."""
+    before = hashlib.sha256(pathlib.Path(CAY).read_bytes()).digest()
+    assert_refused(tries(island, """
+for mode in (os.O_RDONLY, os.O_WRONLY, os.O_RDWR, os.O_PATH):
+    attempt(f'exe {mode}', lambda: os.open('/proc/1/exe', mode))
+attempt('exec', lambda: os.execv('/proc/1/exe', ['cay']))
+attempt('map_files', lambda: os.listdir('/proc/1/map_files'))
+"""), "EACCES", "EPERM")
+    assert hashlib.sha256(pathlib.Path(CAY).read_bytes()).digest() == before
+
+
+@x86_64
+def test_init_is_shut(island):
+    """Memory, fds, root, environment, namespaces, tracing of PID 1: all refused."""
+    assert_refused(tries(island, """
+for name in ('mem', 'environ', 'maps', 'auxv', 'stack', 'syscall', 'pagemap'):
+    attempt(name, lambda: os.read(os.open(f'/proc/1/{name}', os.O_RDONLY), 1))
+for name in ('root', 'cwd', 'fd/0', 'fd/3', 'ns/mnt', 'ns/user'):
+    attempt(name, lambda: os.readlink(f'/proc/1/{name}'))
+for name in ('mem', 'oom_score_adj', 'uid_map', 'gid_map', 'setgroups', 'clear_refs'):
+    attempt('write ' + name, lambda: os.write(os.open(f'/proc/1/{name}', os.O_WRONLY), b'0'))
+attempt('attach', lambda: call(101, 16, 1, 0, 0))
+attempt('seize', lambda: call(101, 0x4206, 1, 0, 0))
+pidfd = os.pidfd_open(1)
+for fd in range(8):
+    attempt(f'pidfd_getfd {fd}', lambda: call(438, pidfd, fd, 0))
+"""), "EACCES", "EPERM")
+
+
+EARLY = r"""
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+int main(void)
+{
+	char link[99];
+	int got = 0;
+
+	for (int i = 0; i < 1000; i++) {
+		int init = (int)syscall(SYS_pidfd_open, 1, 0);
+
+		got |= (open("/proc/1/exe", O_RDONLY) >= 0) << 0;
+		got |= (open("/proc/1/mem", O_RDWR) >= 0) << 1;
+		got |= (readlink("/proc/1/root", link, sizeof(link)) >= 0) << 2;
+		got |= (readlink("/proc/1/fd/0", link, sizeof(link)) >= 0) << 3;
+		got |= (ptrace(PTRACE_SEIZE, 1, 0, 0) == 0) << 4;
+		for (int fd = 0; fd < 16; fd++)
+			got |= (syscall(438, init, fd, 0) >= 0) << 5;
+		close(init);
+	}
+	printf("%d\n", got);
+	return 0;
+}
+"""
+
+
+@pytest.mark.skipif(not shutil.which("cc"), reason="no C compiler")
+def test_init_is_shut_from_the_first_moment(island, place):
+    """The program execs before init has dropped its privileges: not a moment to look into it."""
+    (place / "early.c").write_text(EARLY)
+    if subprocess.run(["cc", "-O1", "-static", "-o", place / "early", place / "early.c"]).returncode != 0:
+        must_work("no static C library here")
+    (place / "early").chmod(0o755)
+    for _ in range(10):
+        assert island.run("--workspace", ".", "--", "./early").ok().text == "0\n"
+
+
+def test_init_outlives_signals(island):
+    """Every signal there is, at PID 1 and at everybody: the run goes on."""
+    assert island.run("-c", """
+import os, signal
+for s in range(1, 65):
+    try: os.kill(1, s)
+    except OSError: pass
+for s in set(range(1, 65)) - {signal.SIGKILL, signal.SIGSTOP}:
+    try: signal.signal(s, signal.SIG_IGN)
+    except (OSError, ValueError): pass
+try: os.kill(-1, signal.SIGTERM)
+except OSError: pass
+print('alive')""").ok().text == "alive\n"
+
+
+@pytest.mark.xfail(strict=True, reason="PID 1 is a fork of cay and has its arguments")
+def test_command_line_of_the_host_is_not_seen(island, place):
+    """/proc/1/cmdline must not tell how cay was called: host paths, destinations."""
+    (place / "secret-name").write_text("x")
+    out = island.run("--put", f"{place}/secret-name:x", "--", "cat", "/proc/1/cmdline").ok().out
+    assert b"secret-name" not in out
+
+
+@x86_64
+@pytest.mark.xfail(strict=True, reason="reap_until() takes a ptrace stop for the end")
+def test_traced_by_init(island):
+    """PTRACE_TRACEME makes init the tracer: a stop is not an exit."""
+    done = island.run("--json", "--timeout", "1", "-c", """
+import ctypes, os
+ctypes.CDLL(None).ptrace(0, 0, 0, 0)
+os.kill(os.getpid(), 19)""")
+    assert done.json["status"] != "failed" and done.json["exit_code"] is None
+
+
+def test_only_standard_fds_and_no_environment(island):
+    """Fds and variables of the caller stay with the caller."""
+    fd = os.open("/etc/shadow" if os.geteuid() == 0 else "/etc/passwd", os.O_RDONLY)
+    try:
+        out = island.run("--", "sh", "-c", "ls /proc/self/fd; env", env={"CAY_SECRET": "hidden"},
+                         pass_fds=[fd]).ok().text
+    finally:
+        os.close(fd)
+    assert out.split()[:4] == ["0", "1", "2", "3"] and "hidden" not in out  # 3 is ls's own
+    assert {line.split("=")[0] for line in out.splitlines()[4:]} <= {
+        "PATH", "HOME", "USER", "LOGNAME", "SHELL", "TMPDIR", "LANG", "PWD"}
