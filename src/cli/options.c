@@ -31,11 +31,15 @@ size_t words_distance(const char *a, const char *b)
 static int unknown(const struct option_row *rows, size_t n_rows, const char *word,
 		   struct cay_error *err)
 {
-	const char *name = word + strspn(word, "-");
-	size_t best = 4;
+	size_t dashes = strspn(word, "-"), len = strcspn(word + dashes, "=");
 	const char *near = NULL;
+	char name[48];
+	size_t best;
 
-	for (size_t i = 0; i < n_rows && strlen(name) > 1; i++) {
+	(void)snprintf(name, sizeof(name), "%.*s", (int)size_min(len, sizeof(name) - 1),
+		       word + dashes);
+	best = (strlen(name) + 2) / 3 + 1; /* further away is no misspelling */
+	for (size_t i = 0; i < n_rows && strlen(name) > 2; i++) {
 		size_t d = words_distance(name, rows[i].name);
 
 		if (d < best) {
@@ -43,7 +47,8 @@ static int unknown(const struct option_row *rows, size_t n_rows, const char *wor
 			near = rows[i].name;
 		}
 	}
-	(void)cay_fail(err, CAY_E_INVALID, 0, "unknown option '%.64s'", word);
+	(void)cay_fail(err, CAY_E_INVALID, 0, "unknown option '%.*s'",
+		       (int)size_min(dashes + len, 64), word);
 	return near ? cay_hint(err, "did you mean --%s?", near)
 		    : cay_hint(err, "--help lists the options");
 }

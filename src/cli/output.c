@@ -136,6 +136,29 @@ struct sink output_sink(struct output *o)
 	};
 }
 
+/* The end may wait for its reader: nothing else is left to do. */
+static void write_rest(struct output_stream *t, const char *data, size_t len)
+{
+	while (len > 0) {
+		struct pollfd f = {.fd = t->fd, .events = POLLOUT};
+		ssize_t n = write_some(t, data, len);
+
+		if (n < 0)
+			return;
+		data += n;
+		len -= (size_t)n;
+		if (len > 0)
+			(void)poll(&f, 1, -1);
+	}
+}
+
+static void write_ready(struct output_stream *t)
+{
+	write_rest(t, t->ready.data + t->written, t->ready.len - t->written);
+	buf_done(&t->ready);
+	t->written = 0;
+}
+
 static void write_tail(struct output *o, enum stream s)
 {
 	struct output_stream *t = &o->through[s];
@@ -143,10 +166,16 @@ static void write_tail(struct output *o, enum stream s)
 
 	if (capture_text(&o->kept[s], &tail) < 0)
 		return;
-	if (t->filter)
-		(void)text_filter_feed(&t->state, &t->ready, tail.data, tail.len);
-	else
-		(void)fd_write_all(t->fd, tail.data, tail.len);
+	write_ready(t);
+	for (size_t at = 0; at < tail.len;) {
+		size_t n = size_min(tail.len - at, FILTERED_MAX / 8);
+
+		if (!t->filter)
+			write_rest(t, tail.data + at, n);
+		else if (text_filter_feed(&t->state, &t->ready, tail.data + at, n) == 0)
+			write_ready(t);
+		at += n;
+	}
 	if (capture_truncated(&o->kept[s]))
 		cli_say("%llu bytes of %s were dropped before the last %zu",
 			(unsigned long long)o->kept[s].dropped,
@@ -180,7 +209,6 @@ void output_finish(struct output *o)
 			write_tail(o, (enum stream)s);
 		if (t->filter)
 			(void)text_filter_end(&t->state, &t->ready);
-		(void)fd_write_all(t->fd, t->ready.data + t->written, t->ready.len - t->written);
-		buf_done(&t->ready);
+		write_ready(t);
 	}
 }

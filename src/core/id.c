@@ -7,9 +7,18 @@
 
 #define RANDOM_CHARS 16
 
+static const char alphabet[] = "0123456789abcdefghjkmnpqrstvwxyz"; /* Crockford's 32 */
+
+bool id_ok(const char *prefix, const char id[ID_SIZE])
+{
+	size_t n = strlen(prefix);
+
+	return memchr(id, '\0', ID_SIZE) && strncmp(id, prefix, n) == 0 && id[n] == '_' &&
+	       strlen(id + n + 1) == RANDOM_CHARS && strspn(id + n + 1, alphabet) == RANDOM_CHARS;
+}
+
 void id_make(const char *prefix, char id[ID_SIZE])
 {
-	static const char alphabet[] = "0123456789abcdefghjkmnpqrstvwxyz"; /* Crockford's 32 */
 	unsigned char random[RANDOM_CHARS];
 	char text[RANDOM_CHARS + 1];
 

@@ -3,7 +3,12 @@
  */
 #pragma once
 
+#include <stdbool.h>
+
 #define ID_SIZE 24
 
 /* "run_k3v0…" into id. Aborts if the kernel has no randomness: there is nothing sane to do. */
 void id_make(const char *prefix, char id[ID_SIZE]);
+
+/* Whether it is one of ours, with that prefix. */
+bool id_ok(const char *prefix, const char id[ID_SIZE]);

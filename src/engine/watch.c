@@ -259,7 +259,10 @@ void watch_until_end(struct watch *w, struct watched *ret)
 		else
 			serve(&p, fds);
 		check_time(&p);
-		if (p.gone && !only_sink_waits(&p) && ms_since(p.drain_ns) > DRAIN_MS)
+		/* The clock of the drain stands still while a reader of ours holds it up. */
+		if (p.gone && only_sink_waits(&p))
+			p.drain_ns = clock_now_ns();
+		else if (p.gone && ms_since(p.drain_ns) > DRAIN_MS)
 			break;
 	}
 	fd_closep(&w->stdin_pipe);

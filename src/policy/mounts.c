@@ -3,6 +3,8 @@
 #include "base/attr.h"
 
 #include <errno.h>
+#include <limits.h>
+#include <stdio.h>
 #include <string.h>
 
 /*
@@ -38,32 +40,51 @@ void mount_rules_done(struct mount_rules *r)
 	strv_done(&r->operators);
 }
 
-/* Adds path, '~/x' once for each home. */
-static int add_path(struct strv *list, const char *path, const struct strv *homes)
+/* Appends the parts of path to out, each behind one slash; "." and empty parts are left out. */
+static void append_parts(char *out, size_t size, const char *path)
 {
-	size_t len = strlen(path);
+	size_t len = strlen(out);
+
+	while (*path) {
+		size_t n = strcspn(path, "/");
+
+		if (n > 0 && !(n == 1 && path[0] == '.') && len + n + 1 < size)
+			len += (size_t)snprintf(out + len, size - len, "/%.*s", (int)n, path);
+		path += n + (path[n] == '/');
+	}
+}
+
+static int add_joined(struct strv *list, const char *home, const char *rest)
+{
+	char path[2 * PATH_MAX] = "";
+
+	if (strlen(home) + strlen(rest) + 2 >= sizeof(path))
+		return -ENAMETOOLONG;
+	append_parts(path, sizeof(path), home);
+	append_parts(path, sizeof(path), rest);
+	return strv_add(list, path[0] ? path : "/");
+}
+
+/* Adds path, '~/x' once for each home. A home that is / belongs to nobody: it opens nothing. */
+static int add_path(struct strv *list, const char *path, const struct strv *homes, bool opens)
+{
 	int r = 0;
 
-	while (len > 1 && path[len - 1] == '/')
-		len--;
 	if (path[0] != '~')
-		return strv_addf(list, "%.*s", (int)len, path);
-	for (size_t i = 0; i < homes->len && r == 0; i++) {
-		size_t home = strlen(homes->items[i]);
-
-		while (home > 0 && homes->items[i][home - 1] == '/')
-			home--;
-		r = strv_addf(list, "%.*s%.*s", (int)home, homes->items[i], (int)len - 1, path + 1);
-	}
+		return add_joined(list, "", path);
+	for (size_t i = 0; i < homes->len && r == 0; i++)
+		if (!opens || homes->items[i][strspn(homes->items[i], "/.")])
+			r = add_joined(list, homes->items[i], path + 1);
 	return r;
 }
 
-static int add_list(struct strv *list, const struct strv *paths, const struct strv *homes)
+static int add_list(struct strv *list, const struct strv *paths, const struct strv *homes,
+		    bool opens)
 {
 	int r = 0;
 
 	for (size_t i = 0; i < paths->len && r == 0; i++)
-		r = add_path(list, paths->items[i], homes);
+		r = add_path(list, paths->items[i], homes, opens);
 	return r;
 }
 
@@ -74,15 +95,15 @@ int mount_rules_make(const struct settings *s, const struct strv *homes, const c
 	int r = 0;
 
 	for (size_t i = 0; i < ARRAY_LEN(forbidden) && r == 0; i++)
-		r = add_path(&rules.forbid, forbidden[i], homes);
+		r = add_path(&rules.forbid, forbidden[i], homes, false);
 	if (r == 0)
-		r = add_list(&rules.forbid, &s->mount_forbid, homes);
+		r = add_list(&rules.forbid, &s->mount_forbid, homes, false);
 	if (r == 0)
-		r = add_list(&rules.read, &s->mount_read, homes);
+		r = add_list(&rules.read, &s->mount_read, homes, true);
 	if (r == 0)
-		r = add_list(&rules.write, &s->mount_write, homes);
+		r = add_list(&rules.write, &s->mount_write, homes, true);
 	for (size_t i = 0; i < s->n_languages && r == 0; i++)
-		r = add_list(&rules.operators, &s->languages[i].paths, homes);
+		r = add_list(&rules.operators, &s->languages[i].paths, homes, true);
 	if (r == 0 && own_dir)
 		r = strv_add(&rules.read, own_dir);
 	if (r < 0) {

@@ -110,6 +110,8 @@ static void decide_argv(struct builder *b, const struct spec *spec, const struct
 			push(b, argv, script);
 		} else {
 			push(b, argv, runtime->language->code_option);
+			if (runtime->language->code_guard)
+				push(b, argv, runtime->language->code_guard);
 			push(b, argv, spec->code);
 			/* sh -c takes what follows the code as $0: give it the name it has in
 			 * messages. */
@@ -120,27 +122,33 @@ static void decide_argv(struct builder *b, const struct spec *spec, const struct
 	push_all(b, argv, &spec->args);
 }
 
-static int check_targets(const struct spec *spec, struct cay_error *err)
+/* The island's own: a mount over them would take a control away. NULL: the target is free. */
+static const char *target_owner(const char *target)
 {
-	/* The island's own: a mount over them would take a control away. */
 	static const char *const own[] = {"/proc", "/dev", "/etc",   "/usr",   "/bin",
 					  "/sbin", "/lib", "/lib32", "/lib64", "/libx32",
 					  "/tmp",  "/run", "/var"};
 
+	if (strcmp(target, "/") == 0)
+		return "/";
+	for (size_t k = 0; k < ARRAY_LEN(own); k++)
+		if (path_is_within(target, own[k]))
+			return own[k];
+	return NULL;
+}
+
+static int check_targets(const struct spec *spec, struct cay_error *err)
+{
 	for (size_t i = 0; i < spec->n_mounts; i++) {
-		const char *t = spec->mounts[i].target;
+		const char *t = spec->mounts[i].target, *owner = target_owner(t);
 
 		for (size_t k = 0; k < i; k++)
 			if (strcmp(t, spec->mounts[k].target) == 0)
 				return cay_fail(err, CAY_E_INVALID, 0, "two volumes for %s", t);
-		if (strcmp(t, "/") == 0)
-			return cay_fail(err, CAY_E_INVALID, 0, "nothing can be mounted over /");
-		for (size_t k = 0; k < ARRAY_LEN(own); k++) {
-			if (path_is_within(t, own[k]))
-				return cay_fail(err, CAY_E_INVALID, 0,
-						"%s can't be mounted over: %s is the island's own",
-						t, own[k]);
-		}
+		if (owner)
+			return cay_fail(err, CAY_E_INVALID, 0,
+					"%s can't be mounted over: %s is the island's own", t,
+					owner);
 		if (path_is_within(t, ISLAND_WORKSPACE)) {
 			(void)cay_fail(err, CAY_E_INVALID, 0, "%s can't be a volume", t);
 			return cay_hint(err, "--workspace SRC[:ro|rw] decides what is there");
@@ -154,10 +162,12 @@ static int finish(struct builder *b, struct plan **ret, struct cay_error *err)
 	struct plan *p;
 	size_t size = sizeof(*p) + b->text.len;
 
-	if (b->failed == -EFBIG || size > PLAN_MAX_BYTES)
-		return cay_fail(err, CAY_E_TOO_LARGE, 0,
-				"arguments and environment are larger than %u bytes together",
-				PLAN_MAX_BYTES - (unsigned)sizeof(*p));
+	if (b->failed == -EFBIG || b->failed == -E2BIG || size > PLAN_MAX_BYTES ||
+	    b->head.argv.len > STRV_MAX || b->head.env.len > STRV_MAX)
+		return cay_fail(
+			err, CAY_E_TOO_LARGE, 0,
+			"arguments and environment are too many, or larger than %u bytes together",
+			PLAN_MAX_BYTES - (unsigned)sizeof(*p));
 	p = b->failed ? NULL : malloc(size);
 	if (!p)
 		return cay_fail(err, CAY_E_INTERNAL, ENOMEM, "make the plan");
@@ -228,6 +238,8 @@ static bool list_ok(const struct plan *p, struct plan_list l, size_t text_len)
 {
 	size_t at = l.first;
 
+	if (at >= text_len)
+		return false;
 	for (uint32_t i = 0; i < l.len; i++) {
 		if (at >= text_len)
 			return false;
@@ -248,6 +260,30 @@ static bool limits_ok(const struct limits *l)
 	       l->open_files;
 }
 
+/* A runtime's directory goes where it is on the host; others go where nothing of the island's is.
+ */
+static bool mount_ok(const struct plan *p, const struct plan_mount *m, size_t text_len)
+{
+	const char *target = p->text + m->target;
+
+	if (m->source >= text_len || m->target >= text_len || !island_path_ok(target) ||
+	    m->pad[0] || m->pad[1] || m->access > ACCESS_WRITE)
+		return false;
+	if (m->kind == MOUNT_OPERATOR)
+		return m->access == ACCESS_READ && strcmp(p->text + m->source, target) == 0 &&
+		       strcmp(target, "/") != 0;
+	return m->kind == MOUNT_REQUESTED && !target_owner(target) &&
+	       (strcmp(target, ISLAND_WORKSPACE) == 0 || !path_is_within(target, ISLAND_WORKSPACE));
+}
+
+static bool flags_ok(const struct plan *p)
+{
+	for (size_t i = 0; i < sizeof(p->pad); i++)
+		if (p->pad[i])
+			return false;
+	return p->scratch_workspace <= 1 && p->allow_degraded <= 1;
+}
+
 int plan_check(const struct plan *p, size_t len, struct cay_error *err)
 {
 	size_t text_len;
@@ -259,8 +295,7 @@ int plan_check(const struct plan *p, size_t len, struct cay_error *err)
 	text_len = len - sizeof(*p);
 	if (p->text[text_len - 1] != '\0' || p->text[0] != '\0')
 		return bad(err, "its text");
-	if (!memchr(p->id, '\0', sizeof(p->id)) || strncmp(p->id, "run_", 4) != 0 ||
-	    strchr(p->id, '/'))
+	if (!id_ok("run", p->id))
 		return bad(err, "its id");
 	if (p->argv.len == 0 || p->argv.len > STRV_MAX || p->env.len > STRV_MAX ||
 	    !list_ok(p, p->argv, text_len) || !list_ok(p, p->env, text_len))
@@ -269,13 +304,10 @@ int plan_check(const struct plan *p, size_t len, struct cay_error *err)
 		return bad(err, "its working directory");
 	if (p->n_mounts > PLAN_MOUNTS_MAX)
 		return bad(err, "its mounts");
-	for (uint32_t i = 0; i < p->n_mounts; i++) {
-		const struct plan_mount *m = &p->mounts[i];
-
-		if (m->source >= text_len || m->target >= text_len || m->access > ACCESS_WRITE ||
-		    m->kind > MOUNT_OPERATOR || !island_path_ok(p->text + m->target) ||
-		    (m->kind == MOUNT_OPERATOR && m->access != ACCESS_READ))
+	for (uint32_t i = 0; i < p->n_mounts; i++)
+		if (!mount_ok(p, &p->mounts[i], text_len))
 			return bad(err, "a mount");
-	}
+	if (!flags_ok(p))
+		return bad(err, "its flags");
 	return limits_ok(&p->limits) ? 0 : bad(err, "its limits");
 }

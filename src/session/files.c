@@ -206,7 +206,8 @@ static int put_dir(const struct island_files *f, int from, int dir, const char *
 		if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
 			continue;
 		/* Never waits on a FIFO; links inside a tree are not followed. */
-		sub = openat(from, e->d_name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+		sub = openat(from, e->d_name,
+			     O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 		if (sub < 0 && (errno == ELOOP || errno == ENXIO))
 			continue;
 		r = sub < 0 ? -errno : put_entry(f, sub, to, e->d_name, depth + 1);
@@ -241,7 +242,10 @@ int files_put(const struct island_files *f, const char *from, const char *to, st
 
 	if (src < 0)
 		return cay_fail(err, CAY_E_NOT_FOUND, errno, "--put %s", from);
-	if (!to) {
+	if (!to && (name = strrchr(from, '/'), name = name ? name + 1 : from,
+		    name_ok(name, strlen(name)))) {
+		to = name;
+	} else if (!to) {
 		/* "dir/", "." and the like have a name only when resolved. */
 		r = fd_real_path(src, path, sizeof(path));
 		if (r < 0)
@@ -260,7 +264,7 @@ int files_put(const struct island_files *f, const char *from, const char *to, st
 }
 
 struct walk {
-	const char *glob;
+	const char *glob;   /* NULL: everything */
 	const char *prefix; /* "" or "/tmp/": in front of the paths given out */
 	files_get_fn *fn;
 	void *ctx;
@@ -268,30 +272,73 @@ struct walk {
 	uint64_t bytes;
 };
 
-/* "*" within one directory, "**" across: fnmatch() knows both, by its FNM_PATHNAME flag. */
-static bool matches_glob(const char *glob, const char *path)
+/* One part of a path against one part of a glob. */
+static bool part_matches(const char *glob, size_t glob_len, const char *path, size_t len)
 {
-	const char *any = strstr(glob, "**/");
-	char shorter[PATH_MAX];
+	char g[NAME_MAX + 1], p[NAME_MAX + 1];
 
-	if (fnmatch(glob, path, FNM_PERIOD | (strstr(glob, "**") ? 0 : FNM_PATHNAME)) == 0)
-		return true;
-	/* Between slashes it also stands for no directory at all. */
-	return any && strlen(glob) < sizeof(shorter) &&
-	       snprintf(shorter, sizeof(shorter), "%.*s%s", (int)(any - glob), glob, any + 3) > 0 &&
-	       matches_glob(shorter, path);
+	if (glob_len > NAME_MAX || len > NAME_MAX)
+		return false;
+	(void)snprintf(g, sizeof(g), "%.*s", (int)glob_len, glob);
+	(void)snprintf(p, sizeof(p), "%.*s", (int)len, path);
+	return fnmatch(g, p, FNM_PERIOD) == 0;
 }
 
-static bool matches(const char *glob, const char *path)
-{
-	size_t len = strlen(glob);
+enum match { MATCH_NO, MATCH_ABOVE, MATCH_YES };
 
-	if (matches_glob(glob, path))
+/*
+ * Part by part; "**" is any number of parts that are not hidden. MATCH_ABOVE: the
+ * path ends where the glob goes on, so what matches may lie below it.
+ */
+static enum match match_parts(const char *glob, const char *path)
+{
+	size_t g = strcspn(glob, "/"), p = strcspn(path, "/");
+	const char *more_glob = glob + g + (glob[g] == '/');
+	const char *more_path = path + p + (path[p] == '/');
+
+	if (p == 0)
+		return g == 0 ? MATCH_YES : MATCH_ABOVE;
+	if (g == 0)
+		return MATCH_NO;
+	if (g == 2 && glob[0] == '*' && glob[1] == '*') {
+		enum match here = *more_glob ? match_parts(more_glob, path) : MATCH_NO;
+
+		if (here == MATCH_YES || path[0] == '.')
+			return here;
+		if (!*more_path)
+			return *more_glob ? MATCH_ABOVE : MATCH_YES;
+		return match_parts(glob, more_path);
+	}
+	if (!part_matches(glob, g, path, p))
+		return MATCH_NO;
+	return match_parts(more_glob, more_path);
+}
+
+/* The file itself, by name or by glob; or the name of a directory, which stands for all in it. */
+static bool matches(const struct walk *w, const char *path)
+{
+	size_t len;
+
+	if (!w->glob || strcmp(w->glob, path) == 0)
 		return true;
-	/* The name of a directory stands for all that is in it. */
-	while (len > 0 && glob[len - 1] == '/')
+	len = strlen(w->glob);
+	while (len > 0 && w->glob[len - 1] == '/')
 		len--;
-	return strncmp(glob, path, len) == 0 && path[len] == '/';
+	if (strncmp(w->glob, path, len) == 0 && path[len] == '/')
+		return true;
+	return match_parts(w->glob, path) == MATCH_YES;
+}
+
+/* Whether a directory may hold something that matches: others are not walked at all. */
+static bool may_hold(const struct walk *w, const char *dir)
+{
+	size_t len = strlen(dir);
+	enum match m;
+
+	if (matches(w, dir) || (strncmp(w->glob, dir, len) == 0 && w->glob[len] == '/'))
+		return true;
+	m = match_parts(w->glob, dir);
+	return m == MATCH_ABOVE || (m == MATCH_YES && strstr(w->glob, "**"));
 }
 
 static int by_name(const void *a, const void *b)
@@ -338,8 +385,12 @@ static int walk_dir(struct walk *w, int dir, const char *path, int depth, struct
 	_cleanup_(strv_done) struct strv names = {0};
 	int r = list_names(dir, &names);
 
-	if (r < 0)
+	if (r == -EACCES || r == -EPERM)
 		return 0; /* a directory the program made unreadable hides only its own */
+	if (r < 0 || depth > TREE_DEPTH_MAX)
+		return cay_fail(err, CAY_E_TOO_LARGE, 0,
+				"/%s holds more than %d files, or lies deeper than %d directories",
+				path, STRV_MAX, TREE_DEPTH_MAX);
 	for (size_t i = 0; i < names.len; i++) {
 		char sub[PATH_MAX];
 		struct stat st;
@@ -352,13 +403,13 @@ static int walk_dir(struct walk *w, int dir, const char *path, int depth, struct
 
 		if (fd < 0 || n < 0 || (size_t)n >= sizeof(sub) || fstat(fd, &st) < 0)
 			continue;
-		if (S_ISDIR(st.st_mode) && depth < TREE_DEPTH_MAX) {
-			if (walk_dir(w, fd, sub, depth + 1, err) < 0)
-				return -1;
-		} else if (S_ISREG(st.st_mode) && matches(w->glob, sub)) {
-			if (give_out(w, sub, fd, &st, err) < 0)
-				return -1;
-		}
+		r = 0;
+		if (S_ISDIR(st.st_mode) && may_hold(w, sub))
+			r = walk_dir(w, fd, sub, depth + 1, err);
+		else if (S_ISREG(st.st_mode) && matches(w, sub))
+			r = give_out(w, sub, fd, &st, err);
+		if (r < 0)
+			return -1;
 	}
 	return 0;
 }
@@ -373,11 +424,11 @@ int files_get(const struct island_files *f, const char *glob, files_get_fn *fn, 
 		return -1;
 	if (top == f->tmp && f->tmp >= 0)
 		w.prefix = "/tmp/";
+	while (strncmp(w.glob, "./", 2) == 0)
+		w.glob += 2 + strspn(w.glob + 2, "/");
 	/* "." and "/workspace" mean everything. */
 	if (*w.glob == '\0' || strcmp(w.glob, ".") == 0)
-		w.glob = "**";
-	if (strncmp(w.glob, "./", 2) == 0)
-		w.glob += 2;
+		w.glob = NULL;
 	if (walk_dir(&w, top, "", 0, err) < 0)
 		return -1;
 	*ret_n = w.n;

@@ -31,7 +31,8 @@ typedef int files_get_fn(void *ctx, const char *path, int fd, size_t size, struc
 /*
  * Finds the regular files whose path below the workspace (or, for patterns
  * that start with /tmp/, below /tmp) matches the glob; "*" stays within one
- * directory, "**" does not; a directory's name means all that is in it. Calls
+ * directory, "**" is any number of them; neither stands for hidden names; a
+ * directory's name means all that is in it. Calls
  * fn for each in order of name. *ret_n says how many there were.
  */
 int files_get(const struct island_files *f, const char *glob, files_get_fn *fn, void *ctx,

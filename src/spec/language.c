@@ -24,6 +24,7 @@ const struct language languages[] = {
 		.file_name = "main.sh",
 		.programs = {{.name = "sh"}},
 		.code_option = "-c",
+		.code_guard = "--",
 		.code_arg0 = "sh",
 		.package = "dash",
 	},

@@ -28,6 +28,7 @@ struct language {
 	const char *file_name; /* what a snippet too long for an argument is called */
 	struct language_program programs[LANGUAGE_WORDS_MAX];
 	const char *code_option; /* "-c": takes the code as an argument; NULL: always a file */
+	const char *code_guard;  /* between option and code: what keeps code from being an option */
 	const char *code_arg0;   /* goes between the code and its arguments: $0 of sh -c; or NULL */
 	const char *prefer;      /* the version taken when none is asked for, if it is there */
 	/*

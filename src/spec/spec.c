@@ -78,7 +78,7 @@ static enum access cut_access(char *text)
 	size_t len = strlen(text);
 	enum access access = ACCESS_READ;
 
-	if (len > 3 && text[len - 3] == ':' && text[len - 2] == 'r' &&
+	if (len >= 3 && text[len - 3] == ':' && text[len - 2] == 'r' &&
 	    (text[len - 1] == 'o' || text[len - 1] == 'w')) {
 		access = text[len - 1] == 'w' ? ACCESS_WRITE : ACCESS_READ;
 		text[len - 3] = '\0';
@@ -194,7 +194,8 @@ int spec_add_env_lines(struct spec *s, const char *file, char *text, struct cay_
 		if (next)
 			*next++ = '\0';
 		text += strspn(text, " \t\r");
-		text[strcspn(text, "\r")] = '\0';
+		if (*text && text[strlen(text) - 1] == '\r')
+			text[strlen(text) - 1] = '\0';
 		if (*text == '\0' || *text == '#')
 			continue;
 		if (spec_add_env(s, text, err) < 0)

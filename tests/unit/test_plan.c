@@ -138,7 +138,7 @@ static void argv_of_code(void **state)
 	/* What follows sh -c CODE is $0 first: a name goes there, or an argument would be lost. */
 	use_code("sh", "echo $1");
 	q = make(runtime, NULL);
-	CHECK_LIST(q, q->argv, "/usr/bin/sh", "-c", "echo $1", "sh", "a", "");
+	CHECK_LIST(q, q->argv, "/usr/bin/sh", "-c", "--", "echo $1", "sh", "a", "");
 }
 
 static void argv_of_scripts(void **state)
@@ -381,10 +381,10 @@ static void size_is_bounded(void **state)
 	free(p);
 	big[room] = 'x';
 	big[room + 1] = '\0';
-	check_refused(CAY_E_TOO_LARGE, "arguments and environment are larger than");
+	check_refused(CAY_E_TOO_LARGE, "arguments and environment are too many, or larger than");
 	big[room + 1] = 'x';
 	big[PLAN_MAX_BYTES] = '\0';
-	check_refused(CAY_E_TOO_LARGE, "arguments and environment are larger than");
+	check_refused(CAY_E_TOO_LARGE, "arguments and environment are too many, or larger than");
 }
 
 /* What is made can be carried out, or is refused at once with a reason for people. */

@@ -69,7 +69,8 @@ static bool own_path(const char *text, const char *controller, char *path, size_
 			if (strncmp(p, controller, n) == 0 && (p[n] == ',' || p[n] == ':')) {
 				if ((size_t)(end - colon) >= size)
 					return false;
-				(void)snprintf(path, size, "%.*s", (int)(end - colon) - 1, colon + 1);
+				(void)snprintf(path, size, "%.*s", (int)(end - colon) - 1,
+					       colon + 1);
 				return true;
 			}
 	}
@@ -204,7 +205,8 @@ static void use_v1(struct cgroups *c, const char *text)
 	if (geteuid() == 0 && may_make_here(unified)) {
 		c->unified = take_fd(&unified);
 	} else if (own_path(text, "", own, sizeof(own))) {
-		int dir = openat(unified, own[1] ? own + 1 : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		int dir =
+			openat(unified, own[1] ? own + 1 : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
 		if (dir >= 0 && may_make_here(dir))
 			c->unified = dir;
@@ -333,7 +335,8 @@ static int set_cpu2(int dir, uint64_t quota_us)
 {
 	char text[64];
 
-	(void)snprintf(text, sizeof(text), "%llu %llu", (unsigned long long)quota_us, CPU_PERIOD_US);
+	(void)snprintf(text, sizeof(text), "%llu %llu", (unsigned long long)quota_us,
+		       CPU_PERIOD_US);
 	return fd_write_file_at(dir, "cpu.max", text);
 }
 
@@ -434,7 +437,8 @@ int cgroup_make(const struct cgroups *host, struct cgroup *ret, struct cay_error
 	ret->host = host;
 	(void)snprintf(ret->name, sizeof(ret->name), "cay-%d-%u", (int)getpid(), ++serial);
 	r = host->unified >= 0 ? make_dir(host->unified, ret->name, &ret->unified) : 0;
-	return r < 0 ? cay_fail(err, CAY_E_NOT_ENFORCEABLE, -r, "make the cgroup %s", ret->name) : 0;
+	return r < 0 ? cay_fail(err, CAY_E_NOT_ENFORCEABLE, -r, "make the cgroup %s", ret->name)
+		     : 0;
 }
 
 int cgroup_limit(struct cgroup *c, const struct limits *limits, bool allow_degraded,
@@ -481,7 +485,9 @@ int cgroup_reuse(struct cgroup *c, const struct limits *limits)
 	uint64_t event;
 
 	for (int k = 0; k < CONTROLLERS; k++) {
-		int r = c->dir[k] < 0 ? -ENOENT : same[k] ? 0 : set_limit(c, (enum controller)k, limits);
+		int r = c->dir[k] < 0 ? -ENOENT
+			: same[k]     ? 0
+				      : set_limit(c, (enum controller)k, limits);
 
 		if (r < 0)
 			return r;
@@ -497,7 +503,6 @@ int cgroup_reuse(struct cgroup *c, const struct limits *limits)
 	c->cpu_usec_before = read_cpu_usec(c);
 	return 0;
 }
-
 
 void cgroup_ticket(const struct cgroup *c, struct cgroup_ticket *ret)
 {

@@ -21,10 +21,10 @@ enum controller { CONTROLLER_MEMORY, CONTROLLER_PIDS, CONTROLLER_CPU, CONTROLLER
 extern const char *const controller_names[CONTROLLERS];
 
 struct cgroups {
-	int dir[CONTROLLERS];         /* where islands' directories are made; -1: not to be had */
-	bool v2[CONTROLLERS];         /* which kind dir is */
-	int unified;                  /* the v2 tree, for birth and cgroup.kill; -1: none */
-	char why[CONTROLLERS][160];   /* why a controller can't be had */
+	int dir[CONTROLLERS];       /* where islands' directories are made; -1: not to be had */
+	bool v2[CONTROLLERS];       /* which kind dir is */
+	int unified;                /* the v2 tree, for birth and cgroup.kill; -1: none */
+	char why[CONTROLLERS][160]; /* why a controller can't be had */
 };
 
 #define CGROUP_NAME_SIZE 64
@@ -48,8 +48,9 @@ void cgroups_done(struct cgroups *c);
 /* Removes what processes that are gone left behind; returns how many directories. */
 int cgroups_sweep(const struct cgroups *c);
 
-#define CGROUP_NONE                                                                                \
-	((struct cgroup){.unified = -1, .dir = {-1, -1, -1}, .tasks = {-1, -1, -1}, .oom_event = -1})
+#define CGROUP_NONE       \
+	((struct cgroup){ \
+		.unified = -1, .dir = {-1, -1, -1}, .tasks = {-1, -1, -1}, .oom_event = -1})
 
 /*
  * In two parts, so that the second, which takes longer, can run while the

@@ -31,7 +31,7 @@ void hostdir_done(struct hostdir *h)
 
 /* One line of mountinfo: "36 35 98:0 /root/of/mount /mount/point …", octal escapes undone. */
 struct mount_line {
-	unsigned major, minor;
+	unsigned id, major, minor;
 	char root[PATH_MAX], point[PATH_MAX];
 };
 
@@ -52,8 +52,8 @@ static void unescape(char *s)
 
 static bool read_line(const char *line, struct mount_line *ret)
 {
-	if (sscanf(line, "%*u %*u %u:%u %4095s %4095s", &ret->major, &ret->minor, ret->root,
-		   ret->point) != 4)
+	if (sscanf(line, "%u %*u %u:%u %4095s %4095s", &ret->id, &ret->major, &ret->minor,
+		   ret->root, ret->point) != 5)
 		return false;
 	unescape(ret->root);
 	unescape(ret->point);
@@ -113,13 +113,30 @@ static int check_names(const struct mount_rules *rules, const char *info,
 	return check_aliases(rules, info, self, fs_path, err);
 }
 
-/* The mount that holds path (the longest mount point, the last of equals), and those below it. */
-static int check_mounts(const struct mount_rules *rules, const char *path, struct cay_error *err)
+/* The mount that an fd is on: by number, because mount points can be covered by others. */
+static int mount_id(int fd, unsigned *ret)
+{
+	char file[48], text[512];
+	const char *line;
+
+	(void)snprintf(file, sizeof(file), "/proc/self/fdinfo/%d", fd);
+	if (fd_read_text_at(AT_FDCWD, file, text, sizeof(text)) < 0)
+		return -errno;
+	line = strstr(text, "mnt_id:");
+	return line && sscanf(line, "mnt_id: %u", ret) == 1 ? 0 : -EINVAL;
+}
+
+/* Judges the directory by all its names, and every mount below it, which comes along. */
+static int check_mounts(const struct mount_rules *rules, int fd, const char *path,
+			struct cay_error *err)
 {
 	_cleanup_(buf_done) struct buf info = BUF(MOUNTINFO_MAX);
 	struct mount_line self = {0};
-	int r = fd_read_file_at(AT_FDCWD, "/proc/self/mountinfo", &info);
+	unsigned id = 0;
+	int r = mount_id(fd, &id);
 
+	if (r == 0)
+		r = fd_read_file_at(AT_FDCWD, "/proc/self/mountinfo", &info);
 	if (r < 0)
 		return cay_fail(err, CAY_E_INTERNAL, -r, "read the list of mounts");
 	for (const char *line = buf_str(&info); line && *line; line = strchr(line, '\n')) {
@@ -128,12 +145,15 @@ static int check_mounts(const struct mount_rules *rules, const char *path, struc
 		line += *line == '\n';
 		if (!read_line(line, &m))
 			continue;
-		if (path_is_within(path, m.point) && strlen(m.point) >= strlen(self.point))
+		if (m.id == id)
 			self = m;
 		else if (path_is_within(m.point, path) &&
 			 check_names(rules, buf_str(&info), &m, m.point, err) < 0)
 			return cay_wrap(err, "%s is mounted below %s", m.point, path);
 	}
+	if (self.id == 0 || !path_is_within(path, self.point))
+		return cay_fail(err, CAY_E_POLICY, 0, "the mount that holds %s is out of sight",
+				path);
 	return check_names(rules, buf_str(&info), &self, path, err);
 }
 
@@ -175,10 +195,6 @@ int hostdir_resolve_rules(struct mount_rules *rules, struct cay_error *err)
 {
 	int r = resolve_list(&rules->forbid);
 
-	if (r == 0)
-		r = resolve_list(&rules->read);
-	if (r == 0)
-		r = resolve_list(&rules->write);
 	return r < 0 ? cay_fail(err, CAY_E_INTERNAL, -r, "resolve the mount rules") : 0;
 }
 
@@ -204,7 +220,7 @@ static int judge(const struct mount_rules *rules, const struct plan_mount *m, st
 		return check_operator(rules, h, err);
 	if (mount_check(rules, h->path, (enum access)m->access, err) < 0)
 		return -1;
-	return check_mounts(rules, h->path, err);
+	return check_mounts(rules, h->fd, h->path, err);
 }
 
 int hostdir_open(const struct mount_rules *rules, const char *source, const struct plan_mount *m,

@@ -26,8 +26,9 @@ struct hostdir {
 void hostdir_done(struct hostdir *h);
 
 /*
- * Adds to every rule the path it really leads to: a forbidden path must not be
- * reached by its other name, an allowed one must be found.
+ * Adds to every forbidden path the one it really leads to: it must not be
+ * reached by its other name. Not so for allowed ones: who controls a symlink at
+ * such a path could widen the list.
  */
 int hostdir_resolve_rules(struct mount_rules *rules, struct cay_error *err);
 
