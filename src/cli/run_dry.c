@@ -71,26 +71,41 @@ static struct json *limits_json(const struct limits *l)
 	return o;
 }
 
-static int print_json(const struct plan *p, const struct mount_rules *rules,
-		      const struct runtime *rt, const struct engine *engine, struct cay_error *err)
+static int mounts_json(const struct plan *p, const struct mount_rules *rules, struct json **ret,
+		       struct cay_error *err)
 {
-	struct json *o = json_new_object(), *plan = json_new_object(), *mounts = json_new_array();
-	struct json *steps = json_new_array(), *no = json_new_array();
+	struct json *list = json_new_array();
 
 	for (uint32_t n = 0; n < p->n_mounts; n++) {
-		struct json *m = json_new_object();
+		struct json *m;
 		struct dry_mount d;
 
 		if (judge_mount(p, rules, n, &d, err) < 0) {
-			json_free(o);
+			json_free(list);
 			return -1;
 		}
+		m = json_new_object();
 		json_set_str(m, "source", d.source);
 		json_set_str(m, "target", d.target);
 		json_set_str(m, "access", d.access);
 		json_set_str(m, "reason", d.why);
-		json_add(mounts, m);
+		json_add(list, m);
 	}
+	*ret = list;
+	return 0;
+}
+
+static int print_json(const struct plan *p, const struct mount_rules *rules,
+		      const struct runtime *rt, const struct engine *engine, struct cay_error *err)
+{
+	struct json *o, *plan, *mounts, *steps, *no;
+
+	if (mounts_json(p, rules, &mounts, err) < 0)
+		return -1;
+	o = json_new_object();
+	plan = json_new_object();
+	steps = json_new_array();
+	no = json_new_array();
 	json_set_str(plan, "engine", engine->name);
 	json_set_str(plan, "image", HOST_IMAGE);
 	json_set_str(plan, "language", rt ? rt->language->name : NULL);
