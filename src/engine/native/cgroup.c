@@ -5,245 +5,23 @@
 #include "base/fd.h"
 #include "base/parse.h"
 #include "core/limit.h"
+#include "engine/native/cgroup_find.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/magic.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/stat.h>
-#include <sys/vfs.h>
 #include <unistd.h>
-
-#define MOUNT "/sys/fs/cgroup"
 
 #define CPU_PERIOD_US 100000ull
 
 /* The island's own init is one process more than the program may have. */
 #define INIT_PIDS 1u
-
-const char *const controller_names[CONTROLLERS] = {"memory", "pids", "cpu"};
-
-static int open_dir_at(int at, const char *path)
-{
-	return openat(at, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-}
-
-static bool is_cgroup2(int fd)
-{
-	struct statfs s;
-
-	return fstatfs(fd, &s) == 0 && s.f_type == CGROUP2_SUPER_MAGIC;
-}
-
-static bool may_make_here(int dir)
-{
-	if (geteuid() == 0)
-		return true; /* mkdir() itself will say */
-	/* access(2) with the effective ids: a read-only mount says EROFS here too. */
-	return faccessat(dir, ".", W_OK, AT_EACCESS) == 0 &&
-	       faccessat(dir, "cgroup.procs", W_OK, AT_EACCESS) == 0;
-}
-
-/*
- * Our own cgroup in the hierarchy that has the controller ("" is the v2 one),
- * out of /proc/self/cgroup's lines "4:memory:/a/b" and "0::/a/b".
- */
-static bool own_path(const char *text, const char *controller, char *path, size_t size)
-{
-	for (const char *line = text; line && *line; line = strchr(line, '\n')) {
-		const char *names, *colon, *end;
-		size_t n = strlen(controller);
-
-		line += *line == '\n';
-		names = strchr(line, ':');
-		colon = names ? strchr(names + 1, ':') : NULL;
-		if (!colon)
-			return false;
-		end = strchrnul(colon, '\n');
-		for (const char *p = names + 1; p <= colon; p += strcspn(p, ",:") + 1)
-			if (strncmp(p, controller, n) == 0 && (p[n] == ',' || p[n] == ':')) {
-				if ((size_t)(end - colon) >= size)
-					return false;
-				(void)snprintf(path, size, "%.*s", (int)(end - colon) - 1,
-					       colon + 1);
-				return true;
-			}
-	}
-	return false;
-}
-
-static bool has_word(const char *text, const char *word)
-{
-	size_t n = strlen(word);
-
-	for (const char *p = text; (p = strstr(p, word)); p += n)
-		if ((p == text || p[-1] == ' ') && (p[n] == ' ' || p[n] == '\n' || !p[n]))
-			return true;
-	return false;
-}
-
-static bool all_enabled(int dir)
-{
-	char text[512];
-
-	if (fd_read_text_at(dir, "cgroup.subtree_control", text, sizeof(text)) < 0)
-		return false;
-	for (int i = 0; i < CONTROLLERS; i++)
-		if (!has_word(text, controller_names[i]))
-			return false;
-	return true;
-}
-
-/*
- * A directory whose children can have controllers must have no processes of
- * its own. If we are alone in it (a scope made for us), we move into a leaf.
- */
-static bool move_aside(int dir)
-{
-	char text[64], own[32];
-
-	(void)snprintf(own, sizeof(own), "%d\n", (int)getpid());
-	if (fd_read_text_at(dir, "cgroup.procs", text, sizeof(text)) < 0 || strcmp(text, own) != 0)
-		return false;
-	if (mkdirat(dir, "cay-self", 0755) < 0 && errno != EEXIST)
-		return false;
-	return fd_write_file_at(dir, "cay-self/cgroup.procs", "0") == 0;
-}
-
-static bool enable_all(int dir)
-{
-	static const char all[] = "+memory +pids +cpu";
-
-	if (all_enabled(dir))
-		return true;
-	if (fd_write_file_at(dir, "cgroup.subtree_control", all) == 0)
-		return true;
-	return move_aside(dir) && fd_write_file_at(dir, "cgroup.subtree_control", all) == 0;
-}
-
-/*
- * The nearest directory from our own upwards in which we may make children
- * that have the controllers; as root that ends at the top of the tree.
- */
-static int find_delegated2(int mount, const char *own)
-{
-	char path[4096];
-
-	(void)snprintf(path, sizeof(path), ".%s", own);
-	for (;;) {
-		_cleanup_(fd_closep) int dir = open_dir_at(mount, path);
-		char *slash = strrchr(path, '/');
-
-		if (dir >= 0 && may_make_here(dir) && enable_all(dir))
-			return take_fd(&dir);
-		if (!slash)
-			return -1;
-		*slash = '\0';
-	}
-}
-
-static void use_v2(struct cgroups *c, int mount, const char *own)
-{
-	int dir = -1;
-
-	/* Root makes them at the top, as container engines do; others where it was delegated. */
-	if (geteuid() == 0 && may_make_here(mount) && enable_all(mount))
-		dir = dup(mount);
-	else
-		dir = find_delegated2(mount, own);
-	if (dir < 0) {
-		for (int i = 0; i < CONTROLLERS; i++)
-			(void)snprintf(c->why[i], sizeof(c->why[i]),
-				       "no cgroup with the controller %s is delegated to this user",
-				       controller_names[i]);
-		return;
-	}
-	c->unified = dir;
-	for (int i = 0; i < CONTROLLERS; i++) {
-		c->dir[i] = fcntl(dir, F_DUPFD_CLOEXEC, 3);
-		c->v2[i] = true;
-	}
-}
-
-/* One v1 hierarchy: its top as root, our own directory there if it was delegated. */
-static int find_v1(const char *controller, const char *text, char *why, size_t size)
-{
-	char path[4096], own[3072];
-	int dir;
-
-	(void)snprintf(path, sizeof(path), MOUNT "/%s", controller);
-	if (geteuid() != 0 && own_path(text, controller, own, sizeof(own)))
-		(void)snprintf(path, sizeof(path), MOUNT "/%s%s", controller, own);
-	dir = open_dir_at(AT_FDCWD, path);
-	if (dir >= 0 && may_make_here(dir))
-		return dir;
-	if (dir < 0 && errno == ENOENT) {
-		(void)snprintf(why, size, "the kernel has no cgroup controller %s mounted",
-			       controller);
-		return -1;
-	}
-	fd_closep(&dir);
-	(void)snprintf(why, size, "the cgroup of the controller %s may not be written to",
-		       controller);
-	return -1;
-}
-
-static void use_v1(struct cgroups *c, const char *text)
-{
-	_cleanup_(fd_closep) int unified = open_dir_at(AT_FDCWD, MOUNT "/unified");
-	char own[3072];
-
-	for (int i = 0; i < CONTROLLERS; i++)
-		c->dir[i] = find_v1(controller_names[i], text, c->why[i], sizeof(c->why[i]));
-	if (unified < 0 || !is_cgroup2(unified))
-		return;
-	if (geteuid() == 0 && may_make_here(unified)) {
-		c->unified = take_fd(&unified);
-	} else if (own_path(text, "", own, sizeof(own))) {
-		int dir =
-			openat(unified, own[1] ? own + 1 : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-
-		if (dir >= 0 && may_make_here(dir))
-			c->unified = dir;
-		else
-			fd_closep(&dir);
-	}
-}
-
-void cgroups_init(struct cgroups *c)
-{
-	_cleanup_(fd_closep) int mount = open_dir_at(AT_FDCWD, MOUNT);
-	char text[4096] = "";
-
-	*c = (struct cgroups){.dir = {-1, -1, -1}, .unified = -1};
-	for (int i = 0; i < CONTROLLERS; i++)
-		(void)snprintf(c->why[i], sizeof(c->why[i]), "no cgroup file system at %s", MOUNT);
-	if (mount < 0)
-		return;
-	/* Root works from the top of each tree and does not care where it is itself. */
-	if (geteuid() != 0 &&
-	    fd_read_text_at(AT_FDCWD, "/proc/self/cgroup", text, sizeof(text)) < 0)
-		return;
-	if (is_cgroup2(mount)) {
-		char own[3072];
-
-		use_v2(c, mount, own_path(text, "", own, sizeof(own)) ? own : "/");
-	} else {
-		use_v1(c, text);
-	}
-}
-
-void cgroups_done(struct cgroups *c)
-{
-	for (int i = 0; i < CONTROLLERS; i++)
-		fd_closep(&c->dir[i]);
-	fd_closep(&c->unified);
-}
 
 static int write_u64(int dir, const char *file, uint64_t v)
 {
@@ -385,7 +163,7 @@ static int make_dir(int parent, const char *name, int *ret)
 {
 	if (mkdirat(parent, name, 0755) < 0)
 		return -errno;
-	*ret = open_dir_at(parent, name);
+	*ret = cgroup_open_dir(parent, name);
 	return *ret < 0 ? -errno : 0;
 }
 
@@ -519,7 +297,7 @@ static bool is_member(const char *text, const char *controller, const char *name
 	char path[4096];
 	const char *last;
 
-	if (!own_path(text, controller, path, sizeof(path)))
+	if (!cgroup_own_path(text, controller, path, sizeof(path)))
 		return false;
 	last = strrchr(path, '/');
 	return last && strcmp(last + 1, name) == 0;
@@ -666,7 +444,7 @@ static bool is_stale(const char *name)
 
 static int sweep_dir(int dir)
 {
-	int copy = open_dir_at(dir, "."), n = 0;
+	int copy = cgroup_open_dir(dir, "."), n = 0;
 	DIR *d = copy < 0 ? NULL : fdopendir(copy);
 
 	if (!d) {
