@@ -1,3 +1,4 @@
+#include "base/title.h"
 #include "cli/cli.h"
 
 #include <errno.h>
@@ -18,6 +19,7 @@ int main(int argc, char **argv)
 	const struct verb *v = verb_find(verb_name(argc, argv));
 	int code;
 
+	title_init(argc, argv);
 	if (!v)
 		return EXIT_OURS;
 	code = argc > 1 ? v->run(argc - 1, argv + 1) : v->run(argc, argv);

@@ -3,6 +3,7 @@
 #include "base/buf.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -83,6 +84,28 @@ int text_append_utf8(struct buf *out, const char *s, size_t len)
 		}
 	}
 	return r;
+}
+
+/* U+200E, U+200F, U+202A to U+202E, U+2066 to U+2069. */
+static bool turns_writing(const unsigned char *s, size_t len)
+{
+	if (len < 3 || s[0] != 0xe2)
+		return false;
+	return (s[1] == 0x80 &&
+		((s[2] >= 0x8e && s[2] <= 0x8f) || (s[2] >= 0xaa && s[2] <= 0xae))) ||
+	       (s[1] == 0x81 && s[2] >= 0xa6 && s[2] <= 0xa9);
+}
+
+void text_flatten(char *s, size_t len)
+{
+	for (size_t i = 0; i < len; i++) {
+		if (s[i] == '\n')
+			s[i] = ' ';
+		else if ((unsigned char)s[i] < 0x20 || s[i] == 0x7f)
+			s[i] = '?';
+		else if (turns_writing((const unsigned char *)s + i, len - i))
+			memset(s + i, '?', 3);
+	}
 }
 
 /* glibc has b64_ntop() for this, musl has nothing, and a library for one loop would be heavy. */

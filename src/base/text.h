@@ -17,6 +17,12 @@ int text_append_utf8(struct buf *out, const char *s, size_t len);
 int text_append_base64(struct buf *out, const void *data, size_t len);
 
 /*
+ * Makes one harmless line of a text that others had a hand in: control characters
+ * and those that turn the direction of writing become '?', line breaks a space.
+ */
+void text_flatten(char *s, size_t len);
+
+/*
  * A terminal filter: passes text, white space and colour (CSI … m), and shows
  * every other control sequence harmlessly as caret notation; what is no UTF-8
  * or a C1 control becomes U+FFFD. It keeps its state between calls, because

@@ -22,9 +22,7 @@ static void write_line(struct buf *line)
 	struct text_filter filter = {0};
 	_cleanup_(buf_done) struct buf safe = BUF(4 * LINE_MAX_BYTES);
 
-	for (size_t i = 0; i < line->len; i++)
-		if (line->data[i] == '\n')
-			line->data[i] = ' ';
+	text_flatten(line->data, line->len);
 	if (text_filter_feed(&filter, &safe, line->data, line->len) < 0 ||
 	    text_filter_end(&filter, &safe) < 0 || buf_append_str(&safe, "\n") < 0)
 		return;

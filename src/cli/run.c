@@ -315,16 +315,17 @@ static void fill_stdio(void)
 }
 
 /* The fd that the program's input comes from; -1 for none. *ret_opened is ours to close. */
-static int open_stdin(const struct request *q, int *ret_opened, int *ret_fd, struct cay_error *err)
+static int open_stdin(const struct request *q, const struct run_files *files, int *ret_opened,
+		      int *ret_fd, struct cay_error *err)
 {
 	struct stat st;
 
 	*ret_opened = -1;
 	if (q->spec.stdin_file) {
-		*ret_fd = *ret_opened = open(q->spec.stdin_file, O_RDONLY | O_CLOEXEC);
-		return *ret_fd < 0 ? cay_fail(err, CAY_E_NOT_FOUND, errno, "--stdin %s",
-					      q->spec.stdin_file)
-				   : 0;
+		if (run_files_open(files, q->spec.stdin_file, 0, "--stdin", ret_opened, err) < 0)
+			return -1;
+		*ret_fd = *ret_opened;
+		return 0;
 	}
 	*ret_fd = STDIN_FILENO;
 	/* /dev/null needs no pump: the island has one of its own. */
@@ -437,7 +438,7 @@ static int carry_out(struct request *q, const struct settings *settings, const s
 	}
 	run = (struct run){.plan = plan, .rules = &rules};
 	if (r == 0)
-		r = open_stdin(q, &opened, &run.stdin_fd, err);
+		r = open_stdin(q, files, &opened, &run.stdin_fd, err);
 	if (r < 0) {
 		free(plan);
 		return -1;
@@ -468,7 +469,7 @@ static int run_request(struct request *q, struct cay_error *err)
 	if (has_runtime &&
 	    runtime_choose(&settings, q->spec.language, q->spec.version, &rt, err) < 0)
 		return -1;
-	if (run_files_init(&files, &q->spec, q->json, err) < 0)
+	if (run_files_init(&files, &q->spec, &settings, q->json, err) < 0)
 		return -1;
 	if (decide_script(q, &files, err) < 0)
 		return -1;

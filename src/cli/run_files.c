@@ -3,6 +3,7 @@
 #include "base/attr.h"
 #include "base/fd.h"
 #include "cli/cli.h"
+#include "engine/sys.h"
 #include "session/files.h"
 
 #include <errno.h>
@@ -13,14 +14,61 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-int run_files_init(struct run_files *f, const struct spec *spec, bool into_result,
-		   struct cay_error *err)
+static int open_dir(const char *path)
 {
-	*f = (struct run_files){
-		.spec = spec, .into_result = into_result, .text = BUF(CODE_MAX_BYTES)};
-	for (size_t i = 0; i < spec->get.len; i++)
+	/* Relative names are often those of a workspace that programs write to: no links there. */
+	int fd = sys_openat2(AT_FDCWD, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC,
+			     path[0] == '/' ? 0 : RESOLVE_NO_SYMLINKS);
+
+	return fd < 0 ? -errno : fd;
+}
+
+static int destination_failed(const char *to, int r, struct cay_error *err)
+{
+	(void)cay_fail(err, CAY_E_INVALID, -r, "--get to %s", to);
+	if (r != -ELOOP)
+		return -1;
+	return cay_hint(err,
+			"it goes through a symlink; name the directory itself, or its full path");
+}
+
+/* "dir/" and what is a directory; else the directory that the file will be in, and its name. */
+static int open_destination(const char *to, struct destination *ret, struct cay_error *err)
+{
+	const char *slash = to ? strrchr(to, '/') : NULL;
+	char parent[PATH_MAX] = ".";
+
+	ret->dir = open_dir(to ? to : ".");
+	if (ret->dir == -ENOENT && slash && !slash[1] && mkdir(to, 0755) == 0)
+		ret->dir = open_dir(to);
+	if (ret->dir >= 0)
+		return 0;
+	if ((ret->dir != -ENOENT && ret->dir != -ENOTDIR) || (slash && !slash[1]))
+		return destination_failed(to, ret->dir, err);
+	if (slash)
+		(void)snprintf(parent, sizeof(parent), "%.*s", slash == to ? 1 : (int)(slash - to),
+			       to);
+	ret->name = slash ? slash + 1 : to;
+	ret->dir = open_dir(parent);
+	return ret->dir < 0 ? destination_failed(to, ret->dir, err) : 0;
+}
+
+int run_files_init(struct run_files *f, const struct spec *spec, const struct settings *settings,
+		   bool into_result, struct cay_error *err)
+{
+	*f = (struct run_files){.spec = spec,
+				.settings = settings,
+				.into_result = into_result,
+				.text = BUF(CODE_MAX_BYTES)};
+	for (size_t i = 0; i < SPEC_TRANSFERS_MAX; i++)
+		f->destinations[i].dir = -1;
+	for (size_t i = 0; i < spec->get.len; i++) {
 		if (files_check_path(spec->get.items[i].from, err) < 0)
 			return cay_wrap(err, "--get");
+		if (!into_result &&
+		    open_destination(spec->get.items[i].to, &f->destinations[i], err) < 0)
+			return -1;
+	}
 	for (size_t i = 0; i < spec->put.len; i++)
 		if (spec->put.items[i].to && files_check_path(spec->put.items[i].to, err) < 0)
 			return cay_wrap(err, "--put");
@@ -29,7 +77,62 @@ int run_files_init(struct run_files *f, const struct spec *spec, bool into_resul
 
 void run_files_done(struct run_files *f)
 {
+	for (size_t i = 0; f->spec && i < f->spec->get.len; i++)
+		fd_closep(&f->destinations[i].dir);
 	buf_done(&f->text);
+}
+
+/* A path that islands may write to must not lead out of there: they could have made the link. */
+static int check_leaving(const struct mount_rules *rules, const char *path, const char *real,
+			 struct cay_error *err)
+{
+	char cwd[PATH_MAX], full[2 * PATH_MAX];
+
+	if (path[0] == '/')
+		(void)snprintf(full, sizeof(full), "%s", path);
+	else
+		(void)snprintf(full, sizeof(full), "%s/%s", getcwd(cwd, sizeof(cwd)) ? cwd : "",
+			       path);
+	for (size_t i = 0; i < rules->write.len; i++)
+		if (path_is_within(full, rules->write.items[i]) &&
+		    !path_is_within(real, rules->write.items[i]))
+			return cay_fail(err, CAY_E_POLICY, 0,
+					"a link leads out of %s, which programs write to",
+					rules->write.items[i]);
+	return 0;
+}
+
+static int check_link(const struct run_files *f, int fd, const char *path, struct cay_error *err)
+{
+	_cleanup_(mount_rules_done) struct mount_rules rules = {0};
+	char real[PATH_MAX];
+	struct stat st;
+
+	if (fstat(fd, &st) < 0 || (!S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode)))
+		return 0; /* a pipe or terminal, by a name such as /dev/stdin */
+	if (fd_real_path(fd, real, sizeof(real)) < 0)
+		return cay_fail(err, CAY_E_INTERNAL, ENAMETOOLONG, "look at a file");
+	if (cli_mount_rules(f->settings, &rules, err) < 0 ||
+	    mount_check_forbidden(&rules, real, err) < 0)
+		return -1;
+	return check_leaving(&rules, path, real, err);
+}
+
+int run_files_open(const struct run_files *f, const char *path, int flags, const char *what,
+		   int *ret_fd, struct cay_error *err)
+{
+	_cleanup_(fd_closep) int fd = sys_openat2(
+		AT_FDCWD, path, O_RDONLY | O_CLOEXEC | (unsigned)flags, RESOLVE_NO_SYMLINKS);
+
+	if (fd < 0 && errno == ELOOP) {
+		fd = open(path, O_RDONLY | O_CLOEXEC | flags);
+		if (fd >= 0 && check_link(f, fd, path, err) < 0)
+			return cay_wrap(err, "%s %s", what, path);
+	}
+	if (fd < 0)
+		return cay_fail(err, CAY_E_NOT_FOUND, errno, "%s %s", what, path);
+	*ret_fd = take_fd(&fd);
+	return 0;
 }
 
 const char *run_files_path(const struct run_files *f)
@@ -68,12 +171,12 @@ static bool lies_in_workspace(struct run_files *f, const char *script)
 int run_files_script(struct run_files *f, const struct spec *spec, struct cay_error *err)
 {
 	const char *slash = strrchr(spec->file, '/');
-	_cleanup_(fd_closep) int fd = open(spec->file, O_RDONLY | O_CLOEXEC);
+	_cleanup_(fd_closep) int fd = -1;
 	struct stat st;
 	int r;
 
-	if (fd < 0)
-		return cay_fail(err, CAY_E_NOT_FOUND, errno, "the script %s", spec->file);
+	if (run_files_open(f, spec->file, 0, "the script", &fd, err) < 0)
+		return -1;
 	if (fstat(fd, &st) < 0 || S_ISDIR(st.st_mode))
 		return cay_fail(err, CAY_E_INVALID, EISDIR, "the script %s", spec->file);
 	if (spec->engine == ENGINE_DIRECT) {
@@ -98,89 +201,74 @@ static int files_in(void *ctx, const struct island_files *files, struct cay_erro
 {
 	struct run_files *f = ctx;
 
-	for (size_t i = 0; i < f->spec->put.len; i++)
-		if (files_put(files, f->spec->put.items[i].from, f->spec->put.items[i].to, err) < 0)
+	for (size_t i = 0; i < f->spec->put.len; i++) {
+		const struct transfer *t = &f->spec->put.items[i];
+		_cleanup_(fd_closep) int fd = -1;
+
+		if (run_files_open(f, t->from, O_NONBLOCK, "--put", &fd, err) < 0 ||
+		    files_put(files, fd, t->from, t->to, err) < 0)
 			return -1;
+	}
 	return f->data ? files_write(files, f->script, f->data, f->len, 0644, err) : 0;
 }
 
 /* One --get: where its files go. */
 struct getting {
 	struct run_files *f;
-	const char *to;
-	bool to_directory;
+	const struct destination *to;
+	uint64_t bytes;
 };
 
-static int keep_file(struct result *r, const char *path, int fd, size_t size, struct cay_error *err)
+static int keep_file(struct getting *g, const char *path, int fd, size_t size,
+		     struct cay_error *err)
 {
-	struct file_out *files = reallocarray(r->files, r->n_files + 1, sizeof(*files)), *file;
-	_cleanup_(buf_done) struct buf data = BUF(FILES_OUT_BYTES);
+	_cleanup_(buf_done) struct buf data = BUF(FILES_JSON_BYTES);
+	struct result *r = g->f->result;
+	struct file_out *files, *file;
 	int e;
 
-	if (!files)
-		return cay_fail(err, CAY_E_INTERNAL, ENOMEM, "keep %s", path);
-	r->files = files;
+	g->bytes += size;
+	if (g->bytes > FILES_JSON_BYTES) {
+		(void)cay_fail(err, CAY_E_TOO_LARGE, 0, "--get: more than %llu bytes for a result",
+			       (unsigned long long)FILES_JSON_BYTES);
+		return cay_hint(err, "without --json files are brought out as files");
+	}
 	e = fd_read_all(fd, &data);
-	if (e < 0)
-		return cay_fail(err, CAY_E_INTERNAL, -e, "read %s", path);
-	(void)size;
-	file = &files[r->n_files];
+	files = reallocarray(r->files, r->n_files + 1, sizeof(*files));
+	if (e < 0 || !files)
+		return cay_fail(err, CAY_E_INTERNAL, e < 0 ? -e : ENOMEM, "keep %s", path);
+	r->files = files;
+	file = &files[r->n_files++];
 	file->size = data.len;
 	file->path = strdup(path);
 	file->data = buf_take(&data);
-	r->n_files++;
 	return file->path && file->data ? 0
 					: cay_fail(err, CAY_E_INTERNAL, ENOMEM, "keep %s", path);
 }
 
-/* Into the caller's directory: replaced, never written through a link; see session/files.c. */
-static int save_file(const char *dir, const char *path, int fd, struct cay_error *err)
+static bool has_controls(const char *name)
 {
-	_cleanup_(fd_closep) int at = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	struct island_files here = {.workspace = at, .tmp = -1};
-	_cleanup_(buf_done) struct buf data = BUF(FILES_OUT_BYTES);
-	int r;
-
-	if (at < 0)
-		return cay_fail(err, CAY_E_NOT_FOUND, errno, "--get to %s", dir);
-	r = fd_read_all(fd, &data);
-	if (r < 0)
-		return cay_fail(err, CAY_E_INTERNAL, -r, "read %s", path);
-	return files_write(&here, path, buf_str(&data), data.len, 0644, err);
+	for (; *name; name++)
+		if ((unsigned char)*name < 0x20 || *name == 0x7f)
+			return true;
+	return false;
 }
 
 static int got_file(void *ctx, const char *path, int fd, size_t size, struct cay_error *err)
 {
-	const struct getting *g = ctx;
-	const char *base = strrchr(path, '/');
+	struct getting *g = ctx;
 
 	if (g->f->into_result)
-		return keep_file(g->f->result, path, fd, size, err);
+		return keep_file(g, path, fd, size, err);
+	/* A name that would act on a terminal is not brought into the caller's directory. */
+	if (!g->to->name && has_controls(path)) {
+		cli_say("--get: left out a file with control characters in its name");
+		return 0;
+	}
 	/* A path of /tmp has no place below the caller's directory: its name does. */
 	if (path[0] == '/')
-		path = base + 1;
-	if (!g->to)
-		return save_file(".", path, fd, err);
-	if (g->to_directory)
-		return save_file(g->to, path, fd, err);
-	base = strrchr(g->to, '/');
-	if (!base)
-		return save_file(".", g->to, fd, err);
-	{
-		char dir[PATH_MAX];
-
-		(void)snprintf(dir, sizeof(dir), "%.*s", base == g->to ? 1 : (int)(base - g->to),
-			       g->to);
-		return save_file(dir, base + 1, fd, err);
-	}
-}
-
-static bool is_directory(const char *path)
-{
-	struct stat st;
-
-	return path &&
-	       (path[strlen(path) - 1] == '/' || (stat(path, &st) == 0 && S_ISDIR(st.st_mode)));
+		path = strrchr(path, '/') + 1;
+	return files_save(g->to->dir, g->to->name ? g->to->name : path, fd, size, err);
 }
 
 static int count_file(void *ctx _unused_, const char *path _unused_, int fd _unused_,
@@ -207,15 +295,14 @@ static int expect_one(const struct island_files *files, const struct transfer *t
 static int files_out(void *ctx, const struct island_files *files, struct cay_error *err)
 {
 	struct run_files *f = ctx;
+	struct getting g = {.f = f};
 
 	for (size_t i = 0; i < f->spec->get.len; i++) {
 		const struct transfer *t = &f->spec->get.items[i];
-		struct getting g = {.f = f, .to = t->to, .to_directory = is_directory(t->to)};
 		size_t n = 0;
 
-		if (g.to_directory && mkdir(t->to, 0755) < 0 && errno != EEXIST)
-			return cay_fail(err, CAY_E_INVALID, errno, "--get to %s", t->to);
-		if (!f->into_result && t->to && !g.to_directory && expect_one(files, t, err) < 0)
+		g.to = &f->destinations[i];
+		if (!f->into_result && g.to->name && expect_one(files, t, err) < 0)
 			return -1;
 		if (files_get(files, t->from, got_file, &g, &n, err) < 0)
 			return -1;

@@ -6,13 +6,22 @@
 #include "base/buf.h"
 #include "core/error.h"
 #include "engine/engine.h"
+#include "settings/settings.h"
 #include "spec/spec.h"
 
 #include <limits.h>
 
+/* Where a --get goes: opened before the program runs, which could put a link there. */
+struct destination {
+	int dir;
+	const char *name; /* NULL: the files keep their names below dir */
+};
+
 struct run_files {
-	const struct spec *spec; /* borrowed */
-	bool into_result;        /* --get goes into the result instead of the caller's directory */
+	const struct spec *spec;         /* borrowed */
+	const struct settings *settings; /* borrowed */
+	struct destination destinations[SPEC_TRANSFERS_MAX];
+	bool into_result; /* --get goes into the result instead of the caller's directory */
 	struct result *result;
 	char script[PATH_MAX]; /* its path on the island; "" if there is none */
 	const char *data;      /* what is to be written there; NULL if it is there already */
@@ -21,9 +30,18 @@ struct run_files {
 };
 
 /* Looks at the paths of --put and --get: what can't work fails before anything runs. */
-int run_files_init(struct run_files *f, const struct spec *spec, bool into_result,
-		   struct cay_error *err);
+int run_files_init(struct run_files *f, const struct spec *spec, const struct settings *settings,
+		   bool into_result, struct cay_error *err);
 void run_files_done(struct run_files *f);
+
+/*
+ * Opens a file of the caller's that goes in. A name that leads through a symlink
+ * to a forbidden path, or out of a directory that programs may write to, is
+ * refused: an earlier program may have left it there.
+ * flags: O_NONBLOCK where a FIFO must not be waited for.
+ */
+int run_files_open(const struct run_files *f, const char *path, int flags, const char *what,
+		   int *ret_fd, struct cay_error *err);
 
 /* Reads the script of the spec and decides where it goes. */
 int run_files_script(struct run_files *f, const struct spec *spec, struct cay_error *err);

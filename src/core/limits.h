@@ -55,6 +55,7 @@ struct limits {
 #define CODE_MAX_BYTES     (16ull << 20) /* -c, -, a script */
 #define ENV_FILE_MAX_BYTES (1ull << 20)
 #define SETTINGS_MAX_BYTES (1ull << 20)
-#define FILES_OUT_MAX      10000u /* files that --get brings out */
-#define FILES_OUT_BYTES    (1ull << 30)
-#define TREE_DEPTH_MAX     64 /* directories deep, in and out */
+#define FILES_OUT_MAX      10000u        /* files that --get brings out */
+#define FILES_OUT_BYTES    (1ull << 40)  /* with their holes */
+#define FILES_JSON_BYTES   (64ull << 20) /* and into a result */
+#define TREE_DEPTH_MAX     64            /* directories deep, in and out */

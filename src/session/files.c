@@ -68,18 +68,16 @@ static bool name_ok(const char *name, size_t len)
 }
 
 /*
- * Root makes files on an island as the owner of the directory they go to: they
- * are the island's own from the start, its disk is a file system in whose user
- * namespace root has no id, and a host directory gets nothing of root's.
+ * Root touches an island's files as the owner of the workspace: what it makes is
+ * the island's own from the start (on a file system in whose user namespace root
+ * has no id), and neither reading nor writing goes further than the owner may.
  */
-static void become_owner(const struct island_files *f, int dir)
+static void become_owner(const struct island_files *f)
 {
-	struct stat st;
-
-	if (!f->as_owner || fstat(dir, &st) < 0)
+	if (!f->as_owner)
 		return;
-	(void)setfsgid(st.st_gid);
-	(void)setfsuid(st.st_uid);
+	(void)setfsgid(f->gid);
+	(void)setfsuid(f->uid);
 }
 
 static void become_self(const struct island_files *f)
@@ -98,7 +96,7 @@ static int open_dir(const struct island_files *f, int at, const char *name)
 {
 	int fd;
 
-	become_owner(f, at);
+	become_owner(f);
 	fd = mkdirat(at, name, 0755) < 0 && errno != EEXIST ? -1 : 0;
 	become_self(f);
 	if (fd == 0)
@@ -142,7 +140,7 @@ static int create(const struct island_files *f, int dir, const char *name, mode_
 	const int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
 	int fd;
 
-	become_owner(f, dir);
+	become_owner(f);
 	fd = openat(dir, name, flags, 0600);
 	if (fd < 0 && errno == EEXIST && unlinkat(dir, name, 0) == 0)
 		fd = openat(dir, name, flags, 0600);
@@ -232,22 +230,20 @@ static int put_entry(const struct island_files *f, int from, int dir, const char
 	return to < 0 ? to : copy_bytes(from, to);
 }
 
-int files_put(const struct island_files *f, const char *from, const char *to, struct cay_error *err)
+int files_put(const struct island_files *f, int from_fd, const char *from, const char *to,
+	      struct cay_error *err)
 {
-	_cleanup_(fd_closep) int src = open(from, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
 	_cleanup_(fd_closep) int dir = -1;
 	char path[PATH_MAX];
-	const char *rest, *name;
+	const char *rest, *name = strrchr(from, '/');
 	int top, r;
 
-	if (src < 0)
-		return cay_fail(err, CAY_E_NOT_FOUND, errno, "--put %s", from);
-	if (!to && (name = strrchr(from, '/'), name = name ? name + 1 : from,
-		    name_ok(name, strlen(name)))) {
+	name = name ? name + 1 : from;
+	if (!to && name_ok(name, strlen(name))) {
 		to = name;
 	} else if (!to) {
 		/* "dir/", "." and the like have a name only when resolved. */
-		r = fd_real_path(src, path, sizeof(path));
+		r = fd_real_path(from_fd, path, sizeof(path));
 		if (r < 0)
 			return cay_fail(err, CAY_E_INTERNAL, -r, "--put %s", from);
 		to = strrchr(path, '/') + 1;
@@ -255,7 +251,7 @@ int files_put(const struct island_files *f, const char *from, const char *to, st
 	if (split_writable(f, to, &top, &rest, err) < 0)
 		return -1;
 	dir = open_parent(f, top, rest, &name);
-	r = dir < 0 ? dir : put_entry(f, src, dir, name, 0);
+	r = dir < 0 ? dir : put_entry(f, from_fd, dir, name, 0);
 	if (r == -ENOSPC) {
 		(void)cay_fail(err, CAY_E_TOO_LARGE, -r, "--put %s", from);
 		return cay_hint(err, "the limit is --disk");
@@ -263,7 +259,46 @@ int files_put(const struct island_files *f, const char *from, const char *to, st
 	return r < 0 ? cay_fail(err, CAY_E_INVALID, -r, "--put %s to %s", from, to) : 0;
 }
 
+/* Only what is really there: a sparse file stays one, or it would fill the caller's disk. */
+static int copy_data(int from, int to, off_t size)
+{
+	off_t at = 0;
+
+	while (at < size) {
+		off_t data = lseek(from, at, SEEK_DATA), hole;
+
+		if (data < 0 && errno == ENXIO)
+			break;
+		hole = data < 0 ? -1 : lseek(from, data, SEEK_HOLE);
+		if (hole < 0 || lseek(to, data, SEEK_SET) < 0)
+			return -errno;
+		for (at = data; at < hole;) {
+			ssize_t n = sendfile(to, from, &at, (size_t)(hole - at));
+
+			if (n < 0 && errno == EINTR)
+				continue;
+			if (n <= 0)
+				return n < 0 ? -errno : -EIO;
+		}
+	}
+	return ftruncate(to, size) < 0 ? -errno : 0;
+}
+
+int files_save(int dir_fd, const char *path, int from_fd, size_t size, struct cay_error *err)
+{
+	const struct island_files here = {.workspace = dir_fd, .tmp = -1};
+	_cleanup_(fd_closep) int dir = -1, to = -1;
+	const char *name;
+	int r;
+
+	dir = open_parent(&here, dir_fd, path, &name);
+	to = dir < 0 ? dir : create(&here, dir, name, 0644);
+	r = to < 0 ? to : copy_data(from_fd, to, (off_t)size);
+	return r < 0 ? cay_fail(err, CAY_E_INVALID, -r, "bring %s out", path) : 0;
+}
+
 struct walk {
+	const struct island_files *files;
 	const char *glob;   /* NULL: everything */
 	const char *prefix; /* "" or "/tmp/": in front of the paths given out */
 	files_get_fn *fn;
@@ -394,13 +429,15 @@ static int walk_dir(struct walk *w, int dir, const char *path, int depth, struct
 	for (size_t i = 0; i < names.len; i++) {
 		char sub[PATH_MAX];
 		struct stat st;
-		/* O_NONBLOCK: a FIFO must not hold us. */
-		_cleanup_(fd_closep) int fd =
-			openat(dir, names.items[i],
-			       O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
+		_cleanup_(fd_closep) int fd = -1;
 		int n = snprintf(sub, sizeof(sub), "%s%s%s", path, *path ? "/" : "",
 				 names.items[i]);
 
+		become_owner(w->files);
+		/* O_NONBLOCK: a FIFO must not hold us. */
+		fd = openat(dir, names.items[i],
+			    O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
+		become_self(w->files);
 		if (fd < 0 || n < 0 || (size_t)n >= sizeof(sub) || fstat(fd, &st) < 0)
 			continue;
 		r = 0;
@@ -417,7 +454,7 @@ static int walk_dir(struct walk *w, int dir, const char *path, int depth, struct
 int files_get(const struct island_files *f, const char *glob, files_get_fn *fn, void *ctx,
 	      size_t *ret_n, struct cay_error *err)
 {
-	struct walk w = {.prefix = "", .fn = fn, .ctx = ctx};
+	struct walk w = {.files = f, .prefix = "", .fn = fn, .ctx = ctx};
 	int top;
 
 	if (split(f, glob, &top, &w.glob, err) < 0)

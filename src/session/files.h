@@ -21,9 +21,15 @@ int files_write(const struct island_files *f, const char *path, const void *data
 /* Whether a path or glob is below /workspace or /tmp, before there is an island. */
 int files_check_path(const char *path, struct cay_error *err);
 
-/* Copies a file or a tree of the host in. to: NULL for the same name in the workspace. */
-int files_put(const struct island_files *f, const char *from, const char *to,
+/*
+ * Copies a file or a tree of the host in, which the caller opened by the name
+ * from. to: NULL for the same name in the workspace.
+ */
+int files_put(const struct island_files *f, int from_fd, const char *from, const char *to,
 	      struct cay_error *err);
+
+/* Copies one that came out to a path below a directory of the caller's; holes stay holes. */
+int files_save(int dir_fd, const char *path, int from_fd, size_t size, struct cay_error *err);
 
 /* A file that came out. Return -1 and fill err to stop. */
 typedef int files_get_fn(void *ctx, const char *path, int fd, size_t size, struct cay_error *err);

@@ -98,7 +98,6 @@ except OSError: pass
 print('alive')""").ok().text == "alive\n"
 
 
-@pytest.mark.xfail(strict=True, reason="PID 1 is a fork of cay and has its arguments")
 def test_command_line_of_the_host_is_not_seen(island, place):
     """/proc/1/cmdline must not tell how cay was called: host paths, destinations."""
     (place / "secret-name").write_text("x")
@@ -107,7 +106,6 @@ def test_command_line_of_the_host_is_not_seen(island, place):
 
 
 @x86_64
-@pytest.mark.xfail(strict=True, reason="reap_until() takes a ptrace stop for the end")
 def test_traced_by_init(island):
     """PTRACE_TRACEME makes init the tracer: a stop is not an exit."""
     done = island.run("--json", "--timeout", "1", "-c", """

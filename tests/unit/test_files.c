@@ -29,6 +29,17 @@
  * current directory is there, so that tests can say "ws/a". Whatever hostile
  * code can leave in ws lies there before the call.
  */
+/* files_put() of a path, opened as `cay run --put` opens it. */
+static int put_named(const struct island_files *f, const char *from, const char *to,
+		     struct cay_error *err)
+{
+	_cleanup_(fd_closep) int fd = open(from, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+
+	if (fd < 0)
+		return cay_fail(err, CAY_E_NOT_FOUND, errno, "--put %s", from);
+	return files_put(f, fd, from, to, err);
+}
+
 static char dir[] = "/tmp/cay-test-files-XXXXXX";
 static struct island_files files;
 
@@ -192,7 +203,7 @@ static void put_ok(const char *from, const char *to)
 {
 	struct cay_error err;
 
-	if (files_put(&files, from, to, &err) < 0)
+	if (put_named(&files, from, to, &err) < 0)
 		fail_msg("%s", err.text);
 }
 
@@ -200,7 +211,7 @@ static void put_refused(const char *from, const char *to, enum cay_code code)
 {
 	struct cay_error err = {0};
 
-	if (files_put(&files, from, to, &err) == 0)
+	if (put_named(&files, from, to, &err) == 0)
 		fail_msg("'%s' was put at '%s'", from, to ? to : "");
 	assert_int_equal(err.code, code);
 	if (!strstr(err.text, from) && !(to && strstr(err.text, to)))
@@ -484,7 +495,7 @@ static void deep_trees_are_bounded(void **state)
 	assert_int_equal(fd_create_file_at(last, "f", "x", 1, 0644), 0);
 	put_ok("src/deep", "ok");
 	assert_int_equal(mkdirat(last, "d", 0755), 0);
-	assert_int_equal(files_put(&files, "src/deep", "no", &err), -1);
+	assert_int_equal(put_named(&files, "src/deep", "no", &err), -1);
 	assert_int_equal(err.code, CAY_E_INVALID);
 }
 
@@ -498,7 +509,7 @@ static void read_only_workspace(void **state)
 	files.read_only = true;
 	write_refused("f", "the workspace is read-only");
 	write_refused("/workspace/f", "the workspace is read-only");
-	assert_int_equal(files_put(&files, "src/f", "there", &err), -1);
+	assert_int_equal(put_named(&files, "src/f", "there", &err), -1);
 	assert_non_null(strstr(err.text, "the workspace is read-only"));
 	assert_non_null(strstr(err.hint, "--workspace SRC:rw"));
 	check_file("ws/there", "t");
@@ -517,7 +528,7 @@ static void without_tmp(void **state)
 	write_ok("f", "1");
 }
 
-/* As root: what is put in belongs to whoever owns the directory it is put in. */
+/* As root: what is put in belongs to the owner of the workspace. */
 static void owners_are_given(void **state)
 {
 	static const char *const paths[] = {"ws/a",   "ws/a/b",   "ws/a/b/f",
@@ -530,6 +541,8 @@ static void owners_are_given(void **state)
 	make_file("src/d/f", "1");
 	assert_int_equal(chown("ws", 1234, 2345), 0);
 	files.as_owner = true;
+	files.uid = 1234;
+	files.gid = 2345;
 	write_ok("a/b/f", "1");
 	put_ok("src", NULL);
 	for (size_t i = 0; i < ARRAY_LEN(paths); i++)
@@ -827,12 +840,12 @@ static void bytes_are_bounded(void **state)
 	make_file("ws/a", "");
 	make_file("ws/b", "x");
 	assert_int_equal(truncate("ws/a", (off_t)FILES_OUT_BYTES), 0);
-	get_refused("*", CAY_E_TOO_LARGE, "1073741824 bytes");
+	get_refused("*", CAY_E_TOO_LARGE, "1099511627776 bytes");
 	check_get("a", "a ");
 	assert_int_equal(truncate("ws/a", (off_t)FILES_OUT_BYTES - 1), 0);
 	check_get("*", "a b ");
 	assert_int_equal(truncate("ws/a", (off_t)FILES_OUT_BYTES + 1), 0);
-	get_refused("a", CAY_E_TOO_LARGE, "1073741824 bytes");
+	get_refused("a", CAY_E_TOO_LARGE, "1099511627776 bytes");
 }
 
 /* A file that was asked for comes out, or the caller hears why not. */

@@ -2,14 +2,11 @@
 
 #include "base/attr.h"
 #include "base/fd.h"
-#include "base/parse.h"
+#include "base/owner.h"
 
 #include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdbool.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -60,21 +57,9 @@ void tree_empty(int dir_fd)
 
 static bool is_stale(int tmp, const char *name)
 {
-	char number[16];
 	struct stat st;
-	uint64_t pid;
-	size_t n;
 
-	if (strncmp(name, PREFIX, strlen(PREFIX)) != 0)
-		return false;
-	name += strlen(PREFIX);
-	n = strcspn(name, "-");
-	if (n >= sizeof(number))
-		return false;
-	(void)snprintf(number, sizeof(number), "%.*s", (int)n, name);
-	return parse_u64(number, 1, 1u << 30, &pid) == 0 && kill((pid_t)pid, 0) < 0 &&
-	       errno == ESRCH &&
-	       fstatat(tmp, name - strlen(PREFIX), &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+	return owner_is_gone(name, PREFIX) && fstatat(tmp, name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
 	       st.st_uid == geteuid() && S_ISDIR(st.st_mode);
 }
 

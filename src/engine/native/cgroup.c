@@ -3,6 +3,7 @@
 #include "base/attr.h"
 #include "base/buf.h"
 #include "base/fd.h"
+#include "base/owner.h"
 #include "base/parse.h"
 #include "core/limit.h"
 #include "engine/native/cgroup_find.h"
@@ -10,7 +11,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +19,11 @@
 #include <unistd.h>
 
 #define CPU_PERIOD_US 100000ull
+
+#define NAME_PREFIX "cay-"
+
+#define SWEEP_ROUNDS   20
+#define SWEEP_PAUSE_US 50000
 
 /* The island's own init is one process more than the program may have. */
 #define INIT_PIDS 1u
@@ -86,6 +91,13 @@ static int set_memory1(int dir, uint64_t bytes)
 	if (r == -EINVAL && write_u64(dir, "memory.memsw.limit_in_bytes", bytes) == 0)
 		r = write_u64(dir, "memory.limit_in_bytes", bytes);
 	if (r < 0)
+		return r;
+	/*
+	 * Socket buffers count apart here, and the host's own are out of the same
+	 * total. A kernel without the file is taken as it is.
+	 */
+	r = write_u64(dir, "memory.kmem.tcp.limit_in_bytes", bytes / 4);
+	if (r < 0 && r != -ENOENT && r != -EOPNOTSUPP)
 		return r;
 	/* Memory and swap together: the same number leaves no swap. */
 	return without_swap(write_u64(dir, "memory.memsw.limit_in_bytes", bytes));
@@ -213,7 +225,7 @@ int cgroup_make(const struct cgroups *host, struct cgroup *ret, struct cay_error
 
 	*ret = CGROUP_NONE;
 	ret->host = host;
-	(void)snprintf(ret->name, sizeof(ret->name), "cay-%d-%u", (int)getpid(), ++serial);
+	(void)snprintf(ret->name, sizeof(ret->name), NAME_PREFIX "%d-%u", (int)getpid(), ++serial);
 	r = host->unified >= 0 ? make_dir(host->unified, ret->name, &ret->unified) : 0;
 	return r < 0 ? cay_fail(err, CAY_E_NOT_ENFORCEABLE, -r, "make the cgroup %s", ret->name)
 		     : 0;
@@ -425,24 +437,8 @@ void cgroup_remove(struct cgroup *c)
 	c->name[0] = '\0';
 }
 
-/* "cay-123-1" with no process 123: its maker is gone. */
-static bool is_stale(const char *name)
-{
-	uint64_t pid;
-	char number[16];
-	size_t n;
-
-	if (strncmp(name, "cay-", 4) != 0)
-		return false;
-	n = strcspn(name + 4, "-");
-	if (name[4 + n] != '-' || n >= sizeof(number))
-		return false;
-	(void)snprintf(number, sizeof(number), "%.*s", (int)n, name + 4);
-	return parse_u64(number, 1, 1u << 30, &pid) == 0 && kill((pid_t)pid, 0) < 0 &&
-	       errno == ESRCH;
-}
-
-static int sweep_dir(int dir)
+/* Removes what can be: a directory with processes in it stays, whoever they belong to. */
+static int sweep_dir(int dir, int *ret_busy)
 {
 	int copy = cgroup_open_dir(dir, "."), n = 0;
 	DIR *d = copy < 0 ? NULL : fdopendir(copy);
@@ -451,26 +447,39 @@ static int sweep_dir(int dir)
 		fd_closep(&copy);
 		return 0;
 	}
-	for (struct dirent *e; (e = readdir(d));)
-		if (is_stale(e->d_name)) {
-			char kill_file[300];
-
-			(void)snprintf(kill_file, sizeof(kill_file), "%s/cgroup.kill", e->d_name);
-			(void)fd_write_file_at(dir, kill_file, "1");
-			n += unlinkat(dir, e->d_name, AT_REMOVEDIR) == 0;
-		}
+	for (struct dirent *e; (e = readdir(d));) {
+		if (!owner_is_gone(e->d_name, NAME_PREFIX))
+			continue;
+		if (unlinkat(dir, e->d_name, AT_REMOVEDIR) == 0)
+			n++;
+		else
+			*ret_busy += errno == EBUSY;
+	}
 	(void)closedir(d);
+	return n;
+}
+
+static int sweep_once(const struct cgroups *c, int *ret_busy)
+{
+	int n = 0;
+
+	*ret_busy = 0;
+	for (int k = 0; k < CONTROLLERS; k++)
+		if (c->dir[k] >= 0 && !c->v2[k])
+			n += sweep_dir(c->dir[k], ret_busy);
+	if (c->unified >= 0)
+		n += sweep_dir(c->unified, ret_busy);
 	return n;
 }
 
 int cgroups_sweep(const struct cgroups *c)
 {
-	int n = 0;
+	int busy, n = sweep_once(c, &busy);
 
-	for (int k = 0; k < CONTROLLERS; k++)
-		if (c->dir[k] >= 0 && !c->v2[k])
-			n += sweep_dir(c->dir[k]);
-	if (c->unified >= 0)
-		n += sweep_dir(c->unified);
+	/* An island whose launcher was killed takes a moment to die. */
+	for (int round = 0; round < SWEEP_ROUNDS && busy > 0; round++) {
+		(void)usleep(SWEEP_PAUSE_US);
+		n += sweep_once(c, &busy);
+	}
 	return n;
 }

@@ -3,7 +3,7 @@
 #include "base/attr.h"
 #include "base/fd.h"
 #include "engine/native/cgroup.h"
-#include "scope/ask.h"
+#include "engine/native/systemd_scope.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -16,6 +16,7 @@
 #include <linux/securebits.h>
 #include <limits.h>
 #include <net/if.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
@@ -26,6 +27,12 @@
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
+
+/*
+ * No core file, and no core handler: at 1, and at no other value, the kernel does
+ * not even start the program that core_pattern names.
+ */
+#define CORE_LIMIT 1
 
 /* Where the control socket is kept while everything else is closed. */
 #define CONTROL_FD 3
@@ -50,16 +57,24 @@ int confine_cgroup_namespace(struct island *i, struct cay_error *err)
 	return unshare(CLONE_NEWCGROUP) < 0 ? fail(err, "make a cgroup namespace") : 0;
 }
 
+/* It may have died before the kernel was told: then nobody would ever kill us. */
+int confine_to_launcher(struct island *i, struct cay_error *err)
+{
+	struct pollfd launcher = {.fd = i->control};
+
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
+		return fail(err, "tie the island's life to the launcher's");
+	return poll(&launcher, 1, 0) > 0 ? cay_fail(err, CAY_E_ENGINE, 0, "the launcher is gone")
+					 : 0;
+}
+
 int confine_ids(struct island *i, struct cay_error *err)
 {
 	if (!i->many_ids)
 		return 0; /* we are the one id there is, with all capabilities in here */
 	if (sys_setgroups(0, NULL) < 0 || sys_setresgid(0, 0, 0) < 0 || sys_setresuid(0, 0, 0) < 0)
 		return fail(err, "become the island's root");
-	/* The change of ids cleared it. */
-	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
-		return fail(err, "tie the island's life to the launcher's");
-	return 0;
+	return confine_to_launcher(i, err); /* the change of ids untied us */
 }
 
 int confine_hostname(struct island *i _unused_, struct cay_error *err)
@@ -100,7 +115,7 @@ int confine_rlimits(struct island *i, struct cay_error *err)
 		int resource;
 		uint64_t value;
 	} limits[] = {
-		{RLIMIT_CORE, 0},
+		{RLIMIT_CORE, CORE_LIMIT},
 		{RLIMIT_NOFILE, l->open_files},
 		{RLIMIT_FSIZE, l->file_size_bytes ? l->file_size_bytes : RLIM_INFINITY},
 		{RLIMIT_CPU, l->cpu_time_ms ? (l->cpu_time_ms + 999) / 1000 : RLIM_INFINITY},
@@ -204,7 +219,8 @@ int confine_user(struct island *i, struct cay_error *err)
 	if (sys_setresgid(ISLAND_GID, ISLAND_GID, ISLAND_GID) < 0 ||
 	    sys_setresuid(ISLAND_UID, ISLAND_UID, ISLAND_UID) < 0)
 		return fail(err, "become the island's user");
-	return 0;
+	/* The change of ids set it to what fs.suid_dumpable says, and the memory is init's. */
+	return confine_shut_init(i, err);
 }
 
 static int drop_capabilities(void)
@@ -420,7 +436,7 @@ int facts_check(const struct facts *f, const struct plan *p, const uint64_t host
 		return not_in_force(err, "the read-only root is");
 	if (f->scratch_bytes == 0 || f->scratch_bytes > p->limits.disk_bytes + 65536)
 		return not_in_force(err, "the disk limit is");
-	if (f->open_files > p->limits.open_files || f->core_bytes != 0)
+	if (f->open_files > p->limits.open_files || f->core_bytes > CORE_LIMIT)
 		return not_in_force(err, "the resource limits are");
 	return 0;
 }

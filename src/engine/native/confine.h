@@ -10,6 +10,7 @@ struct facts;
 
 int confine_cgroup(struct island *i, struct cay_error *err);
 int confine_cgroup_namespace(struct island *i, struct cay_error *err);
+int confine_to_launcher(struct island *i, struct cay_error *err);
 int confine_ids(struct island *i, struct cay_error *err);
 int confine_hostname(struct island *i, struct cay_error *err);
 int confine_network(struct island *i, struct cay_error *err);

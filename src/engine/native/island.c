@@ -2,6 +2,7 @@
 
 #include "base/attr.h"
 #include "base/fd.h"
+#include "base/title.h"
 #include "engine/native/confine.h"
 #include "engine/native/layout.h"
 
@@ -11,7 +12,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -23,6 +23,7 @@
  */
 const struct step island_steps[] = {
 	/* The dearest part, done while the launcher does its own. */
+	{"launcher", STEP_EARLY, confine_to_launcher},
 	{"network", STEP_EARLY, confine_network},
 	{"hostname", STEP_EARLY, confine_hostname},
 
@@ -207,7 +208,8 @@ static int reap_until(pid_t program)
 		int status;
 		pid_t pid = waitpid(-1, &status, 0);
 
-		if (pid == program)
+		/* A traced program stops, too, and is no less alive. */
+		if (pid == program && (WIFEXITED(status) || WIFSIGNALED(status)))
 			return status;
 		if (pid < 0 && errno != EINTR)
 			return -1;
@@ -233,7 +235,7 @@ void island_main(struct island *i)
 		_exit(125);
 	fill_list(p, p->argv, program.argv);
 	fill_list(p, p->env, program.env);
-	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+	title_set("cay: init"); /* the caller's command line is not for the program's eyes */
 	(void)umask(0);
 	/* CLONE_CLEAR_SIGHAND leaves ignored signals ignored, and so would exec. */
 	for (int s = 1; s < NSIG; s++)

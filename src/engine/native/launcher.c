@@ -17,6 +17,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -276,7 +277,18 @@ static int clone_failed(struct cay_error *err)
 	return -1;
 }
 
-static int prepare(struct launcher *l, const struct plan *p, struct launched *i,
+/* So that /dev/stdin, /dev/stdout and /dev/stderr can be opened again by their names. */
+static void give_pipes(const int stdio[3], uint32_t base)
+{
+	for (int n = 0; n < 3; n++) {
+		struct stat st;
+
+		if (fstat(stdio[n], &st) == 0 && S_ISFIFO(st.st_mode))
+			(void)!fchown(stdio[n], base + ISLAND_UID, base + ISLAND_GID);
+	}
+}
+
+static int prepare(struct launcher *l, const struct plan *p, const int stdio[3], struct launched *i,
 		   struct cay_error *err)
 {
 	for (uint32_t n = 0; n < p->n_mounts; n++)
@@ -289,6 +301,7 @@ static int prepare(struct launcher *l, const struct plan *p, struct launched *i,
 		return 0;
 	if (ids_take(&i->ids, err) < 0)
 		return -1;
+	give_pipes(stdio, i->ids.base);
 	/* A runtime's directory keeps its owner, as /usr does: nobody writes there. */
 	for (uint32_t n = 0; n < p->n_mounts; n++)
 		if (hostdir_idmap(&i->hostdirs[n], (enum access)p->mounts[n].access,
@@ -427,6 +440,10 @@ static int conclude(const struct launcher *l, const struct plan *p, struct launc
 	    note_degraded(iso, p->allow_degraded, "cpus", iso->cpu, err) < 0 ||
 	    note_degraded(iso, p->allow_degraded, "pids", iso->pids, err) < 0)
 		return -1;
+	/* Without a cgroup only each process alone is counted, by its rlimit. */
+	if (p->limits.cpu_time_ms && i->cgroup.unified < 0 &&
+	    note_degraded(iso, p->allow_degraded, "cpu_time", "none", err) < 0)
+		return -1;
 	return 0;
 }
 
@@ -446,7 +463,7 @@ int launcher_start(struct launcher *l, const struct plan *p, const int stdio[3],
 			       .ids = {.lock = -1}};
 	for (size_t n = 0; n < PLAN_MOUNTS_MAX; n++)
 		i->hostdirs[n] = HOSTDIR_NONE;
-	if (plan_check(p, p->size, err) == 0 && prepare(l, p, i, err) == 0 &&
+	if (plan_check(p, p->size, err) == 0 && prepare(l, p, stdio, i, err) == 0 &&
 	    spawn(l, p, stdio, held, i, err) == 0 && provide(l, p, i, err) == 0 &&
 	    await_ready(i, &facts, err) == 0 && conclude(l, p, i, &facts, err) == 0)
 		return 0;

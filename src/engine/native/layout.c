@@ -97,6 +97,26 @@ static int mask(struct island *i, const char *cover, const char *const *paths, s
 	return 0;
 }
 
+/*
+ * Numbers that islands and the user who started them share on the host: what an
+ * island may take of them, in its own user namespace. Before /proc/sys is shut.
+ */
+static int limit_counters(struct island *i)
+{
+	static const char *const counters[][2] = {
+		{"proc/sys/user/max_inotify_instances", "8"},
+		{"proc/sys/user/max_inotify_watches", "4096"},
+	};
+
+	for (size_t n = 0; n < ARRAY_LEN(counters); n++) {
+		int r = fd_write_file_at(i->root_fd, counters[n][0], counters[n][1]);
+
+		if (r < 0 && r != -ENOENT)
+			return r;
+	}
+	return 0;
+}
+
 int layout_proc_masks(struct island *i, struct cay_error *err)
 {
 	_cleanup_(fd_closep) int sys = -1;
@@ -104,6 +124,9 @@ int layout_proc_masks(struct island *i, struct cay_error *err)
 
 	if (root_of(i) < 0)
 		return fail(err, -errno, "open the root");
+	r = limit_counters(i);
+	if (r < 0)
+		return fail(err, r, "limit inotify");
 	r = mask(i, "dev/null", masked_files, ARRAY_LEN(masked_files));
 	if (r == 0)
 		r = mask(i, "run", masked_dirs, ARRAY_LEN(masked_dirs));
@@ -186,7 +209,7 @@ int layout_scratch(struct island *i, struct cay_error *err)
 int layout_devpts(struct island *i, struct cay_error *err)
 {
 	static const struct mount_option options[] = {
-		{"newinstance", NULL}, {"ptmxmode", "0666"}, {"mode", "0620"}, {0}};
+		{"newinstance", NULL}, {"ptmxmode", "0666"}, {"mode", "0620"}, {"max", "64"}, {0}};
 	int r = place(i, mount_new("devpts", options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC),
 		      "dev/pts");
 

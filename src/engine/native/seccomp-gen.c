@@ -34,7 +34,10 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/personality.h>
+#include <sys/resource.h>
+#include <sys/shm.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 
@@ -51,6 +54,8 @@ enum label {
 	L_KILL = VERDICTS,
 	L_BAD_FAMILY,
 	L_BAD_PROTOCOL,
+	L_NO_MEMORY,
+	L_NOTHING,
 	L_SOCKET_INET,
 	L_SOCKET_INET_PROTOCOL,
 	L_SOCKET_NETLINK,
@@ -491,6 +496,42 @@ static void rule_mknod(struct program *p)
 	jump_if(p, BPF_JEQ, S_IFSOCK, ALLOW, DENY);
 }
 
+static void rule_fcntl(struct program *p)
+{
+	place(p, CHECK_FCNTL);
+	load_arg(p, 1);
+	jump_if(p, BPF_JEQ, F_SETLEASE, DENY, ALLOW);
+}
+
+static void rule_huge_pages(struct program *p)
+{
+	place(p, CHECK_MMAP);
+	load_arg(p, 3);
+	jump_if(p, BPF_JSET, MAP_HUGETLB, L_NO_MEMORY, ALLOW);
+	place(p, CHECK_MEMFD);
+	load_arg(p, 1);
+	jump_if(p, BPF_JSET, MFD_HUGETLB, L_NO_MEMORY, ALLOW);
+	place(p, CHECK_SHMGET);
+	load_arg(p, 2);
+	jump_if(p, BPF_JSET, SHM_HUGETLB, L_NO_MEMORY, ALLOW);
+}
+
+/* Success without doing anything: programs that want no core get none. */
+static void rule_rlimit(struct program *p)
+{
+	place(p, CHECK_RLIMIT);
+	load_arg(p, 0);
+	jump_if(p, BPF_JEQ, RLIMIT_CORE, L_NOTHING, ALLOW);
+	place(p, CHECK_PRLIMIT);
+	load_arg(p, 1);
+	jump_if(p, BPF_JEQ, RLIMIT_CORE, NEXT, ALLOW);
+	/* A question is no change: the pointer to the new limit, both halves of it, is NULL. */
+	load_arg(p, 2);
+	jump_if(p, BPF_JEQ, 0, NEXT, L_NOTHING);
+	load(p, offsetof(struct seccomp_data, args) + 2 * sizeof(uint64_t) + 4);
+	jump_if(p, BPF_JEQ, 0, ALLOW, L_NOTHING);
+}
+
 static void emit_filter(struct program *p, const struct target *target, const struct tree *tree)
 {
 	load(p, offsetof(struct seccomp_data, arch));
@@ -506,12 +547,17 @@ static void emit_filter(struct program *p, const struct target *target, const st
 	rule_socket(p);
 	rule_mknod(p);
 	rule_personality(p);
+	rule_fcntl(p);
+	rule_huge_pages(p);
+	rule_rlimit(p);
 
 	answer(p, ALLOW, SECCOMP_RET_ALLOW);
 	answer(p, DENY, SECCOMP_RET_ERRNO | EPERM);
 	answer(p, ABSENT, SECCOMP_RET_ERRNO | ENOSYS);
 	answer(p, L_BAD_FAMILY, SECCOMP_RET_ERRNO | EAFNOSUPPORT);
 	answer(p, L_BAD_PROTOCOL, SECCOMP_RET_ERRNO | EPROTONOSUPPORT);
+	answer(p, L_NO_MEMORY, SECCOMP_RET_ERRNO | ENOMEM);
+	answer(p, L_NOTHING, SECCOMP_RET_ERRNO | 0);
 	answer(p, L_KILL, SECCOMP_RET_KILL_PROCESS);
 }
 

@@ -25,6 +25,12 @@ enum verdict {
 	CHECK_MODE_AT, /* in argument 2 */
 	CHECK_MKNOD,   /* mode in argument 1: no set-id bits, no devices */
 	CHECK_MKNODAT, /* in argument 2 */
+	CHECK_FCNTL,   /* no leases */
+	CHECK_MMAP,    /* no huge pages of the host's pool: they count to no memory limit */
+	CHECK_MEMFD,
+	CHECK_SHMGET,
+	CHECK_RLIMIT, /* setrlimit, prlimit64: the core limit stays as it is */
+	CHECK_PRLIMIT,
 	VERDICTS
 };
 
@@ -38,7 +44,19 @@ static const struct call_group call_groups[] = {
 	{ALLOW, "read write readv writev pread64 pwrite64 preadv pwritev preadv2 pwritev2 lseek "
 		"sendfile copy_file_range splice tee vmsplice readahead fadvise64 fallocate "
 		"truncate ftruncate fsync fdatasync sync_file_range cachestat"},
-	{ALLOW, "close close_range dup dup2 dup3 fcntl flock pipe pipe2"},
+	{ALLOW, "close close_range dup dup2 dup3 flock pipe pipe2"},
+	/*
+	 * The core limit is 1, the one value at which the kernel starts no core handler
+	 * of the host's: 0 would let a crash on an island run it, as root.
+	 */
+	{CHECK_RLIMIT, "setrlimit"},
+	{CHECK_PRLIMIT, "prlimit64"},
+	{CHECK_MMAP, "mmap"},
+	{CHECK_MEMFD, "memfd_create"},
+	{CHECK_SHMGET, "shmget"},
+
+	/* A lease makes the host's own open() of a shared file wait. */
+	{CHECK_FCNTL, "fcntl"},
 
 	/* Names, and what hangs on them. Without capabilities chown and xattrs are the kernel's. */
 	{ALLOW, "stat fstat lstat newfstatat statx statfs fstatfs access faccessat faccessat2 "
@@ -64,8 +82,8 @@ static const struct call_group call_groups[] = {
 	{ABSENT, "openat2 fchmodat2 clone3"},
 
 	/* Memory. */
-	{ALLOW, "mmap mprotect munmap mremap msync mincore madvise brk remap_file_pages mseal "
-		"mlock mlock2 munlock mlockall munlockall memfd_create map_shadow_stack "
+	{ALLOW, "mprotect munmap mremap msync mincore madvise brk remap_file_pages mseal "
+		"mlock mlock2 munlock mlockall munlockall map_shadow_stack "
 		"pkey_alloc pkey_free pkey_mprotect process_madvise process_mrelease"},
 	/* OpenBLAS, java and libnuma ask; placing one's own pages is harmless. */
 	{ALLOW, "get_mempolicy set_mempolicy set_mempolicy_home_node mbind"},
@@ -82,7 +100,7 @@ static const struct call_group call_groups[] = {
 		"sched_getscheduler sched_setscheduler sched_getattr sched_setattr "
 		"sched_get_priority_max sched_get_priority_min sched_rr_get_interval "
 		"getpriority setpriority ioprio_get ioprio_set getcpu "
-		"getrlimit setrlimit prlimit64 getrusage times"},
+		"getrlimit getrusage times"},
 	{ALLOW, "kill tkill tgkill pause rt_sigaction rt_sigprocmask rt_sigreturn rt_sigpending "
 		"rt_sigtimedwait rt_sigqueueinfo rt_tgsigqueueinfo rt_sigsuspend sigaltstack "
 		"signalfd signalfd4 restart_syscall"},
@@ -110,14 +128,15 @@ static const struct call_group call_groups[] = {
 
 	/* Waiting. */
 	{ALLOW, "poll ppoll select pselect6 epoll_create epoll_create1 epoll_ctl epoll_wait "
-		"epoll_pwait epoll_pwait2 eventfd eventfd2 "
-		"io_setup io_destroy io_submit io_cancel io_getevents io_pgetevents"},
+		"epoll_pwait epoll_pwait2 eventfd eventfd2"},
+	/* Asynchronous I/O takes of one number for the whole machine (fs.aio-max-nr). */
+	{ABSENT, "io_setup io_destroy io_submit io_cancel io_getevents io_pgetevents"},
 
 	/* Sockets, System V IPC, POSIX queues: of the island's own namespaces. */
 	{CHECK_SOCKET, "socket socketpair"},
 	{ALLOW, "bind listen accept accept4 connect shutdown getsockname getpeername "
 		"getsockopt setsockopt sendto sendmsg sendmmsg recvfrom recvmsg recvmmsg"},
-	{ALLOW, "shmget shmat shmdt shmctl semget semop semtimedop semctl "
+	{ALLOW, "shmat shmdt shmctl semget semop semtimedop semctl "
 		"msgget msgsnd msgrcv msgctl "
 		"mq_open mq_unlink mq_timedsend mq_timedreceive mq_notify mq_getsetattr"},
 

@@ -1,4 +1,4 @@
-#include "scope/ask.h"
+#include "engine/native/systemd_scope.h"
 
 #include "base/attr.h"
 #include "base/clock.h"

@@ -1,7 +1,7 @@
 /*
- * ask.h: a cgroup of our own from systemd, for an ordinary user who has none.
+ * systemd_scope.h: a cgroup of our own from systemd, for an ordinary user who has none.
  *
- * The asking is done by a program of its own, cay-scope (scope.c), so that cay
+ * The asking is done by a program of its own, cay-scope (cay-scope.c), so that cay
  * itself needs no D-Bus. It is looked for beside cay and in ../libexec/cay.
  */
 #pragma once

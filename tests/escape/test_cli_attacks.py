@@ -1,0 +1,60 @@
+"""Attacks by way of the command line: values, names in messages, settings that others wrote."""
+
+import os
+
+import pytest
+
+from support import OURS
+
+
+@pytest.mark.parametrize("options", [
+    ("-l", "python@../../x"), ("-l", "python@3;id"), ("-l", "../python"), ("-l", "py\x1b]0;x\x07thon"),
+    ("-w", "/proc/self/fd/3"), ("-w", "/proc/1/root"), ("-w", "../../etc"), ("-w", "/workspace/../proc/self"),
+    ("-e", "=x"), ("-e", "A B=x"), ("-e", "A\n=x"), ("-e", "A\x1b[2J=x"),
+    ("--put", "/etc/hosts:../../x"), ("--put", "/etc/hosts:/etc/x"), ("--put", "/etc/hosts:/workspace/../x"),
+    ("--put", "/etc/hosts:a/./b"), ("--put", "/dev/zero:z"), ("--get", "/etc/passwd"), ("--get", "/proc/self/mem"),
+    ("-v", "/tmp:/tmp/../proc"), ("-v", "/proc/self/root:/x"), ("--workspace", "/proc/self/cwd"),
+], ids=repr)
+def test_bad_values(island, place, options):
+    """Refused before anything runs, in one line without a control character."""
+    done = island.run(*options, "-c", "print('ran')")
+    assert done.rc == OURS and done.out == b"" and list(place.iterdir()) == []
+    assert len(done.said) == 1 and not any(c < 0x20 for c in done.err.rstrip(b"\n")), done.err
+
+
+@pytest.mark.parametrize("value", ["$(id)", "`id`", "; id", "a\nb", "--help", "-c", "%s%n", "\x1b]52;c;eA==\x07"])
+def test_values_are_not_interpreted(island, value):
+    """Shell characters, newlines and option-like words arrive as they were given."""
+    out = island.run("-e", f"V={value}", "-c", "import os, sys; print(ascii([os.environ['V'], sys.argv[1]]))",
+                     "--", value).ok().text
+    assert out.strip() == ascii([value, value])
+
+
+@pytest.mark.parametrize("name", [
+    "o\x1b]52;c;ZXZpbA==\x07", "o\nx", "o\rcay: all is well", "o\x1b[8m", "o\u202etxt",
+], ids=["osc", "newline", "return", "hidden", "bidi"])
+def test_names_in_messages_are_harmless(cay, place, name):
+    """A file name that the island chose, in a message of cay's: one line, and nothing acts."""
+    (place / name).mkdir()
+    done = cay.run("--get", "o*", "-c", f"open({name!r}, 'w')")
+    assert len(done.errors.splitlines()) == 1
+    assert not any(c < 0x20 for c in done.err.rstrip(b"\n")) and "\u202e" not in done.errors
+
+
+def test_settings_of_others(cay, config, root):
+    """Root follows no settings that another owns or may write, no pipe, and shows none of a secret."""
+    path = config("[mounts]\nwrite = /\n")
+    os.chown(path, 1234, 0)
+    assert "not owned by root" in cay.refused("--", "true", config=path)["message"]
+    os.chown(path, 0, 0)
+    path.chmod(0o666)
+    assert "may write" in cay.refused("--", "true", config=path)["message"]
+    path.unlink()
+    os.mkfifo(path)
+    assert "not a regular file" in cay.refused("--", "true", config=path, timeout=5)["message"]
+    path.unlink()
+    secret = path.with_name("secret")
+    secret.write_text("root:$6$HASH:19000::::::\n")
+    secret.chmod(0o600)
+    path.symlink_to(secret)
+    assert "HASH" not in cay.run("--", "true", config=path).errors
