@@ -68,23 +68,39 @@ static bool name_ok(const char *name, size_t len)
 }
 
 /*
- * Root touches an island's files as the owner of the workspace: what it makes is
- * the island's own from the start (on a file system in whose user namespace root
- * has no id), and neither reading nor writing goes further than the owner may.
+ * Root touches an island's files as the owner of the workspace, or of /tmp: what
+ * it makes is the island's own from the start (on a file system in whose user
+ * namespace root has no id), and neither reading nor writing goes further than
+ * that owner may.
  */
-static void become_owner(const struct island_files *f)
+struct owner {
+	bool act;
+	uid_t uid;
+	gid_t gid;
+};
+
+static struct owner owner_of(const struct island_files *f, int top)
 {
-	if (!f->as_owner)
-		return;
-	(void)setfsgid(f->gid);
-	(void)setfsuid(f->uid);
+	struct stat st;
+
+	if (!f->as_owner || fstat(top, &st) < 0)
+		return (struct owner){0};
+	return (struct owner){.act = true, .uid = st.st_uid, .gid = st.st_gid};
 }
 
-static void become_self(const struct island_files *f)
+static void become_owner(const struct owner *o)
+{
+	if (!o->act)
+		return;
+	(void)setfsgid(o->gid);
+	(void)setfsuid(o->uid);
+}
+
+static void become_self(const struct owner *o)
 {
 	int saved = errno;
 
-	if (f->as_owner) {
+	if (o->act) {
 		(void)setfsuid(geteuid());
 		(void)setfsgid(getegid());
 	}
@@ -92,21 +108,20 @@ static void become_self(const struct island_files *f)
 }
 
 /* Opens the directory of that name, made where it was missing; -errno. */
-static int open_dir(const struct island_files *f, int at, const char *name)
+static int open_dir(const struct owner *o, int at, const char *name)
 {
 	int fd;
 
-	become_owner(f);
+	become_owner(o);
 	fd = mkdirat(at, name, 0755) < 0 && errno != EEXIST ? -1 : 0;
-	become_self(f);
+	become_self(o);
 	if (fd == 0)
 		fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	return fd < 0 ? -errno : fd;
 }
 
 /* Opens (and makes) the directories of path but the last name; returns an fd, gives the name. */
-static int open_parent(const struct island_files *f, int dir, const char *path,
-		       const char **ret_name)
+static int open_parent(const struct owner *o, int dir, const char *path, const char **ret_name)
 {
 	int at = fcntl(dir, F_DUPFD_CLOEXEC, 3);
 
@@ -124,7 +139,7 @@ static int open_parent(const struct island_files *f, int dir, const char *path,
 			return at;
 		}
 		(void)snprintf(name, sizeof(name), "%.*s", (int)len, path);
-		next = open_dir(f, at, name);
+		next = open_dir(o, at, name);
 		(void)close(at);
 		if (next < 0)
 			return next;
@@ -135,18 +150,18 @@ static int open_parent(const struct island_files *f, int dir, const char *path,
 }
 
 /* A new regular file: what is there already is replaced, never written through. */
-static int create(const struct island_files *f, int dir, const char *name, mode_t mode)
+static int create(const struct owner *o, int dir, const char *name, mode_t mode)
 {
 	const int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
 	int fd;
 
-	become_owner(f);
+	become_owner(o);
 	fd = openat(dir, name, flags, 0600);
 	if (fd < 0 && errno == EEXIST && unlinkat(dir, name, 0) == 0)
 		fd = openat(dir, name, flags, 0600);
 	if (fd >= 0 && fchmod(fd, mode & 0777) < 0)
 		fd_closep(&fd);
-	become_self(f);
+	become_self(o);
 	return fd < 0 ? -errno : fd;
 }
 
@@ -155,12 +170,14 @@ int files_write(const struct island_files *f, const char *path, const void *data
 {
 	_cleanup_(fd_closep) int dir = -1, fd = -1;
 	const char *rest, *name;
+	struct owner owner;
 	int top, r;
 
 	if (split_writable(f, path, &top, &rest, err) < 0)
 		return -1;
-	dir = open_parent(f, top, rest, &name);
-	fd = dir < 0 ? dir : create(f, dir, name, mode);
+	owner = owner_of(f, top);
+	dir = open_parent(&owner, top, rest, &name);
+	fd = dir < 0 ? dir : create(&owner, dir, name, mode);
 	r = fd < 0 ? fd : fd_write_all(fd, data, len);
 	return r < 0 ? cay_fail(err, r == -ENOSPC ? CAY_E_TOO_LARGE : CAY_E_INVALID, -r,
 				"put %s on the island", path)
@@ -179,9 +196,9 @@ static int copy_bytes(int from, int to)
 	}
 }
 
-static int put_entry(const struct island_files *f, int from, int dir, const char *name, int depth);
+static int put_entry(const struct owner *o, int from, int dir, const char *name, int depth);
 
-static int put_dir(const struct island_files *f, int from, int dir, const char *name, int depth)
+static int put_dir(const struct owner *o, int from, int dir, const char *name, int depth)
 {
 	_cleanup_(fd_closep) int to = -1;
 	int copy, r = 0;
@@ -189,7 +206,7 @@ static int put_dir(const struct island_files *f, int from, int dir, const char *
 
 	if (depth >= TREE_DEPTH_MAX)
 		return -ELOOP;
-	to = open_dir(f, dir, name);
+	to = open_dir(o, dir, name);
 	if (to < 0)
 		return to;
 	copy = fcntl(from, F_DUPFD_CLOEXEC, 3);
@@ -208,13 +225,13 @@ static int put_dir(const struct island_files *f, int from, int dir, const char *
 			     O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 		if (sub < 0 && (errno == ELOOP || errno == ENXIO))
 			continue;
-		r = sub < 0 ? -errno : put_entry(f, sub, to, e->d_name, depth + 1);
+		r = sub < 0 ? -errno : put_entry(o, sub, to, e->d_name, depth + 1);
 	}
 	(void)closedir(d);
 	return r;
 }
 
-static int put_entry(const struct island_files *f, int from, int dir, const char *name, int depth)
+static int put_entry(const struct owner *o, int from, int dir, const char *name, int depth)
 {
 	_cleanup_(fd_closep) int to = -1;
 	struct stat st;
@@ -222,11 +239,11 @@ static int put_entry(const struct island_files *f, int from, int dir, const char
 	if (fstat(from, &st) < 0)
 		return -errno;
 	if (S_ISDIR(st.st_mode))
-		return put_dir(f, from, dir, name, depth);
+		return put_dir(o, from, dir, name, depth);
 	if (!S_ISREG(st.st_mode))
 		return depth == 0 ? -EINVAL : 0;
 	/* Readable for the island's user, executable if it was. */
-	to = create(f, dir, name, 0644 | (st.st_mode & 0111));
+	to = create(o, dir, name, 0644 | (st.st_mode & 0111));
 	return to < 0 ? to : copy_bytes(from, to);
 }
 
@@ -236,6 +253,7 @@ int files_put(const struct island_files *f, int from_fd, const char *from, const
 	_cleanup_(fd_closep) int dir = -1;
 	char path[PATH_MAX];
 	const char *rest, *name = strrchr(from, '/');
+	struct owner owner;
 	int top, r;
 
 	name = name ? name + 1 : from;
@@ -250,8 +268,9 @@ int files_put(const struct island_files *f, int from_fd, const char *from, const
 	}
 	if (split_writable(f, to, &top, &rest, err) < 0)
 		return -1;
-	dir = open_parent(f, top, rest, &name);
-	r = dir < 0 ? dir : put_entry(f, from_fd, dir, name, 0);
+	owner = owner_of(f, top);
+	dir = open_parent(&owner, top, rest, &name);
+	r = dir < 0 ? dir : put_entry(&owner, from_fd, dir, name, 0);
 	if (r == -ENOSPC) {
 		(void)cay_fail(err, CAY_E_TOO_LARGE, -r, "--put %s", from);
 		return cay_hint(err, "the limit is --disk");
@@ -286,19 +305,19 @@ static int copy_data(int from, int to, off_t size)
 
 int files_save(int dir_fd, const char *path, int from_fd, size_t size, struct cay_error *err)
 {
-	const struct island_files here = {.workspace = dir_fd, .tmp = -1};
+	const struct owner self = {0};
 	_cleanup_(fd_closep) int dir = -1, to = -1;
 	const char *name;
 	int r;
 
-	dir = open_parent(&here, dir_fd, path, &name);
-	to = dir < 0 ? dir : create(&here, dir, name, 0644);
+	dir = open_parent(&self, dir_fd, path, &name);
+	to = dir < 0 ? dir : create(&self, dir, name, 0644);
 	r = to < 0 ? to : copy_data(from_fd, to, (off_t)size);
 	return r < 0 ? cay_fail(err, CAY_E_INVALID, -r, "bring %s out", path) : 0;
 }
 
 struct walk {
-	const struct island_files *files;
+	struct owner owner;
 	const char *glob;   /* NULL: everything */
 	const char *prefix; /* "" or "/tmp/": in front of the paths given out */
 	files_get_fn *fn;
@@ -433,11 +452,11 @@ static int walk_dir(struct walk *w, int dir, const char *path, int depth, struct
 		int n = snprintf(sub, sizeof(sub), "%s%s%s", path, *path ? "/" : "",
 				 names.items[i]);
 
-		become_owner(w->files);
+		become_owner(&w->owner);
 		/* O_NONBLOCK: a FIFO must not hold us. */
 		fd = openat(dir, names.items[i],
 			    O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
-		become_self(w->files);
+		become_self(&w->owner);
 		if (fd < 0 || n < 0 || (size_t)n >= sizeof(sub) || fstat(fd, &st) < 0)
 			continue;
 		r = 0;
@@ -454,11 +473,12 @@ static int walk_dir(struct walk *w, int dir, const char *path, int depth, struct
 int files_get(const struct island_files *f, const char *glob, files_get_fn *fn, void *ctx,
 	      size_t *ret_n, struct cay_error *err)
 {
-	struct walk w = {.files = f, .prefix = "", .fn = fn, .ctx = ctx};
+	struct walk w = {.prefix = "", .fn = fn, .ctx = ctx};
 	int top;
 
 	if (split(f, glob, &top, &w.glob, err) < 0)
 		return -1;
+	w.owner = owner_of(f, top);
 	if (top == f->tmp && f->tmp >= 0)
 		w.prefix = "/tmp/";
 	while (strncmp(w.glob, "./", 2) == 0)

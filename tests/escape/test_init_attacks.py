@@ -51,23 +51,23 @@ EARLY = r"""
 #include <unistd.h>
 int main(void)
 {
-	char link[99];
-	int got = 0;
+    char link[99];
+    int got = 0;
 
-	for (int i = 0; i < 1000; i++) {
-		int init = (int)syscall(SYS_pidfd_open, 1, 0);
+    for (int i = 0; i < 1000; i++) {
+        int init = (int)syscall(SYS_pidfd_open, 1, 0);
 
-		got |= (open("/proc/1/exe", O_RDONLY) >= 0) << 0;
-		got |= (open("/proc/1/mem", O_RDWR) >= 0) << 1;
-		got |= (readlink("/proc/1/root", link, sizeof(link)) >= 0) << 2;
-		got |= (readlink("/proc/1/fd/0", link, sizeof(link)) >= 0) << 3;
-		got |= (ptrace(PTRACE_SEIZE, 1, 0, 0) == 0) << 4;
-		for (int fd = 0; fd < 16; fd++)
-			got |= (syscall(438, init, fd, 0) >= 0) << 5;
-		close(init);
-	}
-	printf("%d\n", got);
-	return 0;
+        got |= (open("/proc/1/exe", O_RDONLY) >= 0) << 0;
+        got |= (open("/proc/1/mem", O_RDWR) >= 0) << 1;
+        got |= (readlink("/proc/1/root", link, sizeof(link)) >= 0) << 2;
+        got |= (readlink("/proc/1/fd/0", link, sizeof(link)) >= 0) << 3;
+        got |= (ptrace(PTRACE_SEIZE, 1, 0, 0) == 0) << 4;
+        for (int fd = 0; fd < 16; fd++)
+            got |= (syscall(438, init, fd, 0) >= 0) << 5;
+        close(init);
+    }
+    printf("%d\n", got);
+    return 0;
 }
 """
 

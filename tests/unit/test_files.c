@@ -541,8 +541,6 @@ static void owners_are_given(void **state)
 	make_file("src/d/f", "1");
 	assert_int_equal(chown("ws", 1234, 2345), 0);
 	files.as_owner = true;
-	files.uid = 1234;
-	files.gid = 2345;
 	write_ok("a/b/f", "1");
 	put_ok("src", NULL);
 	for (size_t i = 0; i < ARRAY_LEN(paths); i++)

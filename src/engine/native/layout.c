@@ -168,8 +168,8 @@ static int make_scratch_dirs(const struct island *i)
 	for (size_t n = 0; n < ARRAY_LEN(scratch_dirs); n++) {
 		const char *name = scratch_dirs[n].name;
 
-		if (mkdirat(i->scratch_fd, name, scratch_dirs[n].mode) < 0 ||
-		    fchmodat(i->scratch_fd, name, scratch_dirs[n].mode, 0) < 0)
+		/* Our umask is 0: the mode is as it stands. */
+		if (mkdirat(i->scratch_fd, name, scratch_dirs[n].mode) < 0)
 			return -errno;
 		if (i->many_ids && fchownat(i->scratch_fd, name, ISLAND_UID, ISLAND_GID, 0) < 0)
 			return -errno;

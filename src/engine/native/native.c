@@ -17,7 +17,6 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 static void kill_island(void *ctx)
@@ -50,7 +49,6 @@ static int with_files(const struct run *run, const struct launched *i, island_fi
 	_cleanup_(fd_closep) int workspace = -1, tmp = -1;
 	struct island_files files = {.as_owner = i->ids.lock >= 0};
 	int host = find_host_workspace(run->plan);
-	struct stat st;
 
 	if (!fn)
 		return 0;
@@ -58,10 +56,8 @@ static int with_files(const struct run *run, const struct launched *i, island_fi
 					       : open_dir(i->hostdirs[host].fd, ".");
 	files.read_only = host >= 0 && run->plan->mounts[host].access == ACCESS_READ;
 	files.tmp = tmp = open_dir(i->scratch, SCRATCH_TMP);
-	if (workspace < 0 || tmp < 0 || fstat(workspace, &st) < 0)
+	if (workspace < 0 || tmp < 0)
 		return cay_fail(err, CAY_E_INTERNAL, errno, "open the island's files");
-	files.uid = st.st_uid;
-	files.gid = st.st_gid;
 	return fn(run->files_ctx, &files, err);
 }
 
