@@ -1,5 +1,6 @@
 """An ordinary user without a delegated cgroup: refused by name, or degraded and honest about it."""
 
+import json
 import os
 import pathlib
 
@@ -200,3 +201,43 @@ def test_no_cache_where_there_is_no_home(degraded):
 def test_doctor_is_not_content(user):
     done = user("doctor")
     assert done.rc != 0 and "memory" in done.text
+
+
+@pytest.fixture
+def delegated(stranger):
+    """The user's own directory in each v1 hierarchy, with a shell in it that runs what it is given."""
+    if os.geteuid() != 0 or not pathlib.Path("/sys/fs/cgroup/memory").is_dir():
+        must_work("needs root and cgroup v1; for v2 there is tests/vm/inside/cgroup2.py")
+    dirs = [pathlib.Path("/sys/fs/cgroup") / name / f"delegated-{os.getpid()}"
+            for name in ("memory", "pids", "cpu", "unified")]
+    for path in dirs:
+        path.mkdir()
+        for entry in (path, *path.iterdir()):
+            os.chown(entry, STRANGER, STRANGER)
+    start = stranger.start
+
+    def start_inside(*args, preexec_fn=None, **more):
+        def enter():
+            for path in dirs:
+                (path / "cgroup.procs").write_text("0")
+            if preexec_fn:
+                preexec_fn()
+        return start(*args, preexec_fn=enter, **more)
+
+    stranger.start = start_inside
+    yield stranger
+    for path in dirs:
+        path.rmdir()
+
+
+def test_delegated_cgroup_is_used(delegated):
+    p = delegated.start("run", "--json", "-m", "64m", "-c", "print(42)")
+    out, err = p.communicate()
+    isolation = json.loads(out)["isolation"]
+    assert (isolation["memory"], isolation["cpu"], isolation["pids"]) == ("cgroup1",) * 3
+    assert isolation["degraded"] == [] and err == b""
+
+
+def test_delegated_memory_limit_holds(delegated):
+    p = delegated.start("run", "--json", "-m", "64m", "-c", "x = bytearray(300 << 20)")
+    assert json.loads(p.communicate()[0])["status"] == "out_of_memory"

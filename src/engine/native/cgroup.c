@@ -239,7 +239,9 @@ int cgroup_limit(struct cgroup *c, const struct limits *limits, bool allow_degra
 
 		if (c->host->dir[k] >= 0)
 			r = make_controller(c, (enum controller)k, limits);
-		if (r < 0 && !allow_degraded)
+		/* Processes are counted by an rlimit, too: the launcher looks whether that holds.
+		 */
+		if (r < 0 && !allow_degraded && k != CONTROLLER_PIDS)
 			return refuse(c, (enum controller)k, r, limits, err);
 		if (r < 0)
 			fd_closep(&c->tasks[k]);

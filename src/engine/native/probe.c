@@ -147,6 +147,9 @@ static void probe_cgroups(struct list *l, const struct cgroups *host)
 	for (int k = 0; k < CONTROLLERS; k++) {
 		struct probe *p = add(l, controls[k], true);
 
+		/* The island's user namespace has a count of its own, which its rlimit bounds. */
+		if (k == CONTROLLER_PIDS && strcmp(how[k], "none") == 0)
+			how[k] = "rlimit";
 		p->ok = strcmp(how[k], "none") != 0;
 		(void)snprintf(p->how, sizeof(p->how), "%s", p->ok ? how[k] : "cgroup");
 		if (p->ok)
