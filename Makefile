@@ -4,7 +4,7 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 TESTS ?=
 
-.PHONY: all run test unit asan integration soak bench install clean format
+.PHONY: all run test unit asan integration bench install clean format
 
 all: build/build.ninja
 	@ninja -C build --quiet
@@ -15,8 +15,7 @@ build/build.ninja:
 run:
 	@tools/setup build
 	@$(MAKE) --no-print-directory all
-	@echo "\$$ cay run -c 'import sys; print(...)'"
-	@build/cay run -c 'import sys; print("hello from an island, python", sys.version.split()[0])'
+	build/cay run -c 'import sys; print("hello from an island, python", sys.version.split()[0])'
 
 build-test/build.ninja:
 	meson setup build-test -Dtests=true >/dev/null

@@ -232,6 +232,8 @@ static void print_help(void)
 		"  cay run --workspace . script.py arg\n"
 		"  cay run --put data.csv --get 'out/*.png' plot.py\n"
 		"  cay run -m 256m --timeout 5 --json -- sh -c 'uname -a; id'\n\n"
+		"Options end at the first word that is none; -- ends them, too, so write it before\n"
+		"arguments of the program that could be taken for options.\n\n"
 		"exit code: the program's; 124 time limit; 137 out of memory; 128+n signal n;\n"
 		"125 cay failed; 126, 127 the program can't be executed, was not found\n");
 }

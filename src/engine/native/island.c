@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -216,6 +217,19 @@ static int reap_until(pid_t program)
 	}
 }
 
+/*
+ * CLONE_CLEAR_SIGHAND leaves ignored signals ignored, and so would exec. Raw calls:
+ * the C library keeps its own signals (32 to 34) out of reach, but not what a
+ * caller left there.
+ */
+static void reset_signals(void)
+{
+	static const unsigned long by_default[4]; /* the kernel's struct sigaction: SIG_DFL is 0 */
+
+	for (int s = 1; s < NSIG; s++)
+		(void)syscall(SYS_rt_sigaction, s, by_default, NULL, sizeof(unsigned long));
+}
+
 void island_main(struct island *i)
 {
 	const struct plan *p = i->plan;
@@ -237,9 +251,7 @@ void island_main(struct island *i)
 	fill_list(p, p->env, program.env);
 	title_set("cay: init"); /* the caller's command line is not for the program's eyes */
 	(void)umask(0);
-	/* CLONE_CLEAR_SIGHAND leaves ignored signals ignored, and so would exec. */
-	for (int s = 1; s < NSIG; s++)
-		(void)signal(s, SIG_DFL);
+	reset_signals();
 	r = run_steps(i, STEP_EARLY, &err);
 	if (r == 0) {
 		await(i, MESSAGE_MAPPED);
