@@ -239,8 +239,7 @@ int cgroup_limit(struct cgroup *c, const struct limits *limits, bool allow_degra
 
 		if (c->host->dir[k] >= 0)
 			r = make_controller(c, (enum controller)k, limits);
-		/* Processes are counted by an rlimit, too: the launcher looks whether that holds.
-		 */
+		/* Processes are counted by an rlimit, too; the launcher looks if it holds. */
 		if (r < 0 && !allow_degraded && k != CONTROLLER_PIDS)
 			return refuse(c, (enum controller)k, r, limits, err);
 		if (r < 0)

@@ -349,8 +349,7 @@ int namespaces_read(uint64_t ret[NAMESPACES])
 	};
 
 	for (int n = 0; n < NAMESPACES; n++) {
-		/* "net:[4026531840]"; stat() would say the same, but the kernel makes an inode for
-		 * it. */
+		/* "net:[4026531840]". stat() says the same, but makes the kernel make an inode. */
 		char link[48];
 		ssize_t len = readlink(files[n], link, sizeof(link) - 1);
 		const char *number;
@@ -360,10 +359,9 @@ int namespaces_read(uint64_t ret[NAMESPACES])
 			continue;
 		if (len < 0)
 			return -errno;
-		link[len] = '\0';
+		link[len > 0 ? len - 1 : 0] = '\0'; /* without the last bracket */
 		number = strchr(link, '[');
-		if (!number ||
-		    (link[len - 1] = '\0', parse_u64(number + 1, 1, UINT64_MAX, &ret[n])) < 0)
+		if (!number || parse_u64(number + 1, 1, UINT64_MAX, &ret[n]) < 0)
 			return -EINVAL;
 	}
 	return 0;
