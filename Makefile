@@ -6,11 +6,15 @@ TESTS ?=
 
 .PHONY: all run test unit asan integration bench install clean format
 
+# Meson has much to say, of which only a failure is of interest.
+setup = echo "configuring $(firstword $(1))"; out=$$(meson setup $(1) 2>&1) || { \
+	echo "$$out"; rm -rf $(firstword $(1)); exit 1; }
+
 all: build/build.ninja
 	@ninja -C build --quiet
 
 build/build.ninja:
-	meson setup build --cross-file tools/musl.ini --prefix $(PREFIX) >/dev/null
+	@$(call setup,build --cross-file tools/musl.ini --prefix $(PREFIX))
 
 run:
 	@tools/setup build
@@ -18,11 +22,11 @@ run:
 	build/cay run -c 'import sys; print("hello from an island, python", sys.version.split()[0])'
 
 build-test/build.ninja:
-	meson setup build-test -Dtests=true >/dev/null
+	@$(call setup,build-test -Dtests=true)
 
 build-asan/build.ninja:
-	meson setup build-asan -Dtests=true -Db_sanitize=address,undefined -Db_lundef=false \
-		--buildtype debugoptimized >/dev/null
+	@$(call setup,build-asan -Dtests=true -Db_sanitize=address,undefined -Db_lundef=false \
+		--buildtype debugoptimized)
 
 unit: build-test/build.ninja
 	@ninja -C build-test --quiet
