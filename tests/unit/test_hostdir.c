@@ -21,6 +21,8 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "must_work.h"
+
 /*
  * Theory: each test runs in a forked child with a mount namespace of its own,
  * on a tmpfs at `base`, which is all that the rules allow; base/secret is what
@@ -83,7 +85,7 @@ static void in_namespace(void (*fn)(void))
 	pid_t pid;
 
 	if (geteuid() != 0)
-		skip();
+		CANT_RUN("needs root");
 	pid = fork();
 	assert_true(pid >= 0);
 	if (pid == 0) {
