@@ -59,17 +59,6 @@ int strv_addf(struct strv *v, const char *fmt, ...)
 	return n < 0 ? -ENOMEM : add_own(v, s);
 }
 
-int strv_add_all(struct strv *v, const struct strv *more)
-{
-	for (size_t i = 0; i < more->len; i++) {
-		int r = strv_add(v, more->items[i]);
-
-		if (r < 0)
-			return r;
-	}
-	return 0;
-}
-
 static char **find_env(const struct strv *v, const char *name)
 {
 	size_t n = strlen(name);

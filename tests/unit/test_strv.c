@@ -41,24 +41,6 @@ static void done_makes_it_empty(void **state)
 	strv_done(&v);
 }
 
-static void joins_lists(void **state)
-{
-	_cleanup_(strv_done) struct strv a = {0}, b = {0};
-
-	(void)state;
-	assert_int_equal(strv_add_all(&a, &b), 0);
-	assert_int_equal(a.len, 0);
-	assert_int_equal(strv_add(&a, "1"), 0);
-	assert_int_equal(strv_add(&b, "2"), 0);
-	assert_int_equal(strv_add(&b, "3"), 0);
-	assert_int_equal(strv_add_all(&a, &b), 0);
-	assert_int_equal(a.len, 3);
-	assert_string_equal(a.items[1], "2");
-	assert_string_equal(a.items[2], "3");
-	assert_ptr_not_equal(a.items[1], b.items[0]);
-	assert_null(a.items[3]);
-}
-
 static void is_bounded(void **state)
 {
 	_cleanup_(strv_done) struct strv v = {0};
@@ -96,8 +78,9 @@ static void holds_an_environment(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(is_an_argv),           cmocka_unit_test(done_makes_it_empty),
-		cmocka_unit_test(joins_lists),          cmocka_unit_test(is_bounded),
+		cmocka_unit_test(is_an_argv),
+		cmocka_unit_test(done_makes_it_empty),
+		cmocka_unit_test(is_bounded),
 		cmocka_unit_test(holds_an_environment),
 	};
 
