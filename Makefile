@@ -24,6 +24,9 @@ run:
 build-test/build.ninja:
 	@$(call setup,build-test -Dtests=true)
 
+build-bench/build.ninja:
+	@$(call setup,build-bench --cross-file tools/musl.ini -Dbench=true)
+
 build-asan/build.ninja:
 	@$(call setup,build-asan -Dtests=true -Db_sanitize=address,undefined -Db_lundef=false \
 		--buildtype debugoptimized)
@@ -49,8 +52,8 @@ test:
 
 bench:
 	@tools/setup bench
-	@$(MAKE) --no-print-directory all build-test/build.ninja
-	@ninja -C build-test --quiet
+	@$(MAKE) --no-print-directory all build-bench/build.ninja
+	@ninja -C build-bench --quiet
 	@/usr/bin/python3 tests/bench/bench.py
 
 install: all
@@ -61,4 +64,4 @@ format:
 	clang-format -i $$(git ls-files 'src/*.c' 'src/*.h' 'tests/*.c')
 
 clean:
-	rm -rf build build-test build-asan
+	rm -rf build build-test build-asan build-bench

@@ -311,3 +311,16 @@ int plan_check(const struct plan *p, size_t len, struct cay_error *err)
 		return bad(err, "its flags");
 	return limits_ok(&p->limits) ? 0 : bad(err, "its limits");
 }
+
+bool plan_fits_island(const struct plan *a, const struct plan *b)
+{
+	struct limits first = a->limits, second = b->limits;
+
+	/* Kept from outside, by whoever watches. */
+	first.timeout_ms = second.timeout_ms = 0;
+	first.output_bytes = second.output_bytes = 0;
+	return a->n_mounts == 0 && b->n_mounts == 0 &&
+	       a->scratch_workspace == b->scratch_workspace &&
+	       a->allow_degraded == b->allow_degraded &&
+	       memcmp(&first, &second, sizeof(first)) == 0;
+}

@@ -37,10 +37,11 @@ enum mode {
 	MODE_BARE,
 	MODE_FRESH,  /* template, a network namespace made for each */
 	MODE_POOLED, /* template, network namespaces made ahead */
+	MODE_AHEAD,  /* whole islands made ahead, waiting for a program */
 	MODE_ALONE,  /* nothing prepared: what a one-shot launcher does */
 	MODES
 };
-static const char *const mode_names[MODES] = {"bare", "fresh", "pooled", "alone"};
+static const char *const mode_names[MODES] = {"bare", "fresh", "pooled", "ahead", "alone"};
 
 enum program { PROGRAM_TRUE, PROGRAM_PYTHON, PROGRAMS };
 static const char *const program_names[PROGRAMS] = {"true", "python"};
@@ -165,14 +166,21 @@ static void prepare_launcher(struct bench *b, enum mode mode)
 	if (mode != MODE_ALONE &&
 	    (launcher_make_template(l, &err) < 0 || launcher_keep_cgroups(l, 4, &err) < 0))
 		die("template", &err);
+	if (mode != MODE_ALONE)
+		launcher_tidy_later(l);
 }
 
-static void refill(struct bench *b, enum mode mode)
+static void refill(struct bench *b, enum mode mode, enum program program)
 {
 	struct cay_error err;
 
+	if (mode != MODE_BARE)
+		launcher_tidy(&b->launchers[mode]);
 	if (mode == MODE_POOLED && launcher_fill_networks(&b->launchers[mode], POOL, &err) < 0)
 		die("pool", &err);
+	if (mode == MODE_AHEAD &&
+	    launcher_make_ahead(&b->launchers[mode], b->plans[program], POOL, &err) < 0)
+		die("ahead", &err);
 }
 
 /* A plan's list as an argv. Never freed: there are two of each. */
@@ -226,7 +234,8 @@ static void measure_one(struct bench *b, enum mode mode, enum program program, s
 {
 	double at[PHASES], start, before;
 
-	refill(b, mode);
+	refill(b, mode, program);
+	pause_us(PAUSE_US);
 	before = start = now_us();
 	if (mode == MODE_BARE) {
 		run_bare(b, program);
@@ -295,7 +304,7 @@ static uint64_t count_until(struct bench *b, enum mode mode, enum program progra
 	uint64_t n = 0;
 
 	for (; now_us() < end_us; n++) {
-		refill(b, mode);
+		refill(b, mode, program);
 		if (mode == MODE_BARE)
 			run_bare(b, program);
 		else
@@ -349,7 +358,7 @@ static double throughput(struct bench *b, enum mode mode, enum program program, 
 
 static json_t *measure_throughput(struct bench *b, double seconds)
 {
-	static const enum mode modes[] = {MODE_BARE, MODE_FRESH, MODE_POOLED};
+	static const enum mode modes[] = {MODE_BARE, MODE_FRESH, MODE_POOLED, MODE_AHEAD};
 	json_t *all = json_object();
 
 	for (int program = 0; program < PROGRAMS; program++)

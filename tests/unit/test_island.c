@@ -172,6 +172,81 @@ static void a_pool_forgets(void **state _unused_)
 	free(small);
 }
 
+/* An island made ahead is like any other; each is used once, and only for what it fits. */
+static void ahead_gives_the_same(void **state _unused_)
+{
+	struct plan *plan = make_plan((const char *const[]){
+		"/bin/sh", "-c",
+		"id; stat -c '%n %F %u %g %a' /* /etc/* /dev/*; ls /proc/1/fd 2>&1; cut -d' ' -f5,6 /proc/self/mountinfo | sort; nproc; "
+		"ls -l /proc/self/fd | wc -l; ulimit -a; pwd; cat /proc/self/cgroup; exit 3",
+		NULL});
+	struct plan *other = make_plan((const char *const[]){"/bin/sh", "-c", "ulimit -n", NULL});
+	struct launcher fresh, resident;
+	struct isolation iso = {0};
+	struct cay_error err;
+	static char a[16384], b[16384];
+
+	launcher_init(&fresh, &no_rules);
+	launcher_init(&resident, &no_rules);
+	launcher_tidy_later(&resident);
+	assert_int_equal(launcher_make_ahead(&resident, other, 2, &err), 0);
+	assert_int_equal(resident.n_ahead, 2);
+	for (size_t left = 2; left-- > 0;) {
+		assert_int_equal(run(&fresh, plan, &iso, a, sizeof(a), &err), 3);
+		assert_int_equal(run(&resident, plan, &iso, b, sizeof(b), &err), 3);
+		assert_string_equal(a, b);
+		assert_int_equal(iso.namespaces, (1u << NAMESPACES) - 1);
+		assert_int_equal(resident.n_ahead, left);
+	}
+	assert_int_equal(run(&resident, plan, &iso, b, sizeof(b), &err), 3); /* none is left */
+	assert_string_equal(a, b);
+
+	assert_int_equal(launcher_make_ahead(&resident, plan, 1, &err), 0);
+	other->limits.open_files = 77;
+	assert_int_equal(run(&resident, other, &iso, b, sizeof(b), &err), 0);
+	assert_string_equal(b, "77\n");
+	assert_int_equal(resident.n_ahead, 1);
+	assert_int_equal(launcher_make_ahead(&resident, other, 1, &err), 0);
+	assert_int_equal(resident.n_ahead, 1);
+	assert_int_equal(run(&resident, other, &iso, b, sizeof(b), &err), 0);
+	assert_string_equal(b, "77\n");
+	assert_int_equal(resident.n_ahead, 0);
+	launcher_done(&fresh);
+	launcher_done(&resident);
+	free(plan);
+	free(other);
+}
+
+/* One that died while it waited is passed over; one that waits holds nothing of the launcher's. */
+static void ahead_can_die(void **state _unused_)
+{
+	struct plan *plan = make_plan((const char *const[]){"/bin/sh", "-c", "echo well", NULL});
+	struct isolation iso = {0};
+	struct launcher l;
+	struct cay_error err;
+	struct pollfd end = {.events = POLLIN};
+	char out[64];
+	int other[2];
+
+	assert_int_equal(pipe(other), 0);
+	launcher_init(&l, &no_rules);
+	assert_int_equal(launcher_make_ahead(&l, plan, 2, &err), 0);
+	(void)close(other[1]);
+	end.fd = other[0];
+	assert_int_equal(poll(&end, 1, 20000), 1);
+	assert_int_equal(read(other[0], out, 1), 0);
+	(void)close(other[0]);
+
+	launched_kill(l.ahead[0]);
+	end.fd = l.ahead[0]->pidfd;
+	assert_int_equal(poll(&end, 1, 20000), 1);
+	assert_int_equal(run(&l, plan, &iso, out, sizeof(out), &err), 0);
+	assert_string_equal(out, "well\n");
+	assert_int_equal(l.n_ahead, 0);
+	launcher_done(&l);
+	free(plan);
+}
+
 struct expectation {
 	const char *step;
 	const char *says; /* part of the refusal; NULL: the island starts, weaker in what the facts
@@ -217,7 +292,7 @@ static const struct expectation expectations[] = {
 	{"host directories", NULL},
 };
 
-static void each_step_is_required(void **state _unused_)
+static void require_each_step(size_t ahead)
 {
 	struct plan *plan = make_plan((const char *const[]){"/bin/true", NULL});
 
@@ -235,6 +310,7 @@ static void each_step_is_required(void **state _unused_)
 			fail_msg("the step '%s' has no expectation", island_steps[n].name);
 		launcher_init(&l, &no_rules);
 		l.skip_steps = 1ull << n;
+		assert_int_equal(launcher_make_ahead(&l, plan, ahead, &err), 0);
 		code = run(&l, plan, &iso, NULL, 0, &err);
 		if (e && e->says && code != -1)
 			fail_msg("without '%s' the program ran", island_steps[n].name);
@@ -248,13 +324,26 @@ static void each_step_is_required(void **state _unused_)
 	free(plan);
 }
 
+static void each_step_is_required(void **state _unused_)
+{
+	require_each_step(0);
+}
+
+static void each_step_is_required_ahead(void **state _unused_)
+{
+	require_each_step(1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(runs_and_reads_back),
 		cmocka_unit_test(template_gives_the_same),
 		cmocka_unit_test(a_pool_forgets),
+		cmocka_unit_test(ahead_gives_the_same),
+		cmocka_unit_test(ahead_can_die),
 		cmocka_unit_test(each_step_is_required),
+		cmocka_unit_test(each_step_is_required_ahead),
 	};
 
 	if (geteuid() != 0) {

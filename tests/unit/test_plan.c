@@ -791,6 +791,42 @@ static uint64_t next_random(uint64_t *seed)
 }
 
 /* Half of the rounds are noise behind a good head, half a good plan with some bytes changed. */
+/* Only what is looked at after an island is made may differ. */
+static void islands_are_shared_by_what_fits(void **state)
+{
+	_cleanup_(freep) struct plan *a = NULL;
+	_cleanup_(freep) struct plan *b = NULL;
+
+	(void)state;
+	use_code("python", "print(1)");
+	a = make(runtime, NULL);
+	use_code("sh", "echo something longer");
+	b = make(runtime, NULL);
+	assert_true(plan_fits_island(a, b));
+	b->limits.timeout_ms++;
+	b->limits.output_bytes++;
+	assert_true(plan_fits_island(a, b));
+	for (size_t i = 0; i < n_limit_rows; i++) {
+		const struct limit_row *row = &limit_rows[i];
+		uint64_t was = limit_get(&b->limits, row);
+		bool outside =
+			strcmp(row->name, "timeout") == 0 || strcmp(row->name, "output") == 0;
+
+		limit_set(&b->limits, row, was + 1);
+		assert_int_equal(plan_fits_island(a, b), outside);
+		limit_set(&b->limits, row, was);
+	}
+	b->allow_degraded ^= 1;
+	assert_false(plan_fits_island(a, b));
+	b->allow_degraded ^= 1;
+	b->scratch_workspace ^= 1;
+	assert_false(plan_fits_island(a, b));
+	b->scratch_workspace ^= 1;
+	b->n_mounts = 1;
+	assert_false(plan_fits_island(a, b));
+	assert_false(plan_fits_island(b, b));
+}
+
 static void random_bytes(void **state)
 {
 	_cleanup_(freep) struct plan *good = make_rich();
@@ -867,6 +903,7 @@ int main(void)
 		TEST(ids_are_ours),
 		TEST(limits_are_checked),
 		TEST(flags_are_flags),
+		TEST(islands_are_shared_by_what_fits),
 		TEST(random_bytes),
 	};
 

@@ -34,8 +34,10 @@
  */
 #define CORE_LIMIT 1
 
-/* Where the control socket is kept while everything else is closed. */
+/* Where the control socket is kept while everything else is closed, and the scratch while waiting.
+ */
 #define CONTROL_FD 3
+#define SCRATCH_FD 4
 
 static int fail(struct cay_error *err, const char *what)
 {
@@ -141,7 +143,8 @@ int confine_rlimits(struct island *i, struct cay_error *err)
 /*
  * As many CPUs as may be used are in sight, so that programs size their thread
  * pools by what they get. They are counted from the one we are on: the kernel
- * just chose it as the idlest, and moving away would cost a wake-up.
+ * just chose it as the idlest, and moving away would cost a wake-up. An island
+ * that waits for its program is free until that wakes it.
  */
 int confine_cpus(struct island *i, struct cay_error *err)
 {
@@ -149,6 +152,8 @@ int confine_cpus(struct island *i, struct cay_error *err)
 	cpu_set_t have, use;
 	int cpu_now = sched_getcpu();
 
+	if (i->ahead)
+		return 0;
 	if (cpu_now < 0 || sched_getaffinity(0, sizeof(have), &have) < 0)
 		return fail(err, "read the CPUs");
 	if (want >= (uint64_t)CPU_COUNT(&have))
@@ -391,6 +396,30 @@ int confine_read_facts(struct island *i, struct facts *ret, struct cay_error *er
 	ret->processes = read_limit(RLIMIT_NPROC);
 	if (namespaces_read(ret->namespaces) < 0)
 		return fail(err, "read the namespaces back");
+	return 0;
+}
+
+/*
+ * An island that waits must not keep open what was the launcher's at the clone:
+ * other runs' pipes never ended. 0 to 2 stay taken, so that what comes does not
+ * land there.
+ */
+int confine_waiting(struct island *i, struct cay_error *err)
+{
+	int scratch = fcntl(i->scratch_fd, F_DUPFD_CLOEXEC, SCRATCH_FD + 1); /* off CONTROL_FD */
+	int r = scratch;
+
+	if (r >= 0 && i->control != CONTROL_FD)
+		r = dup3(i->control, CONTROL_FD, O_CLOEXEC);
+	if (r >= 0)
+		r = dup3(scratch, SCRATCH_FD, O_CLOEXEC);
+	for (int n = 0; n < 3 && r >= 0; n++)
+		r = dup3(CONTROL_FD, n, O_CLOEXEC);
+	if (r < 0 || sys_close_range(SCRATCH_FD + 1, ~0u, 0) < 0)
+		return fail(err, "let go of the launcher's fds");
+	i->control = CONTROL_FD;
+	i->scratch_fd = SCRATCH_FD;
+	i->root_fd = -1;
 	return 0;
 }
 

@@ -34,5 +34,8 @@ int confine_seccomp(struct island *i, struct cay_error *err);
 /* What is in force for the calling process, from the kernel's mouth. */
 int confine_read_facts(struct island *i, struct facts *ret, struct cay_error *err);
 
+/* PID 1's, while an island made ahead waits for its program. */
+int confine_waiting(struct island *i, struct cay_error *err);
+
 /* PID 1's own confinement, once the program runs. */
 int confine_init(struct island *i, struct cay_error *err);

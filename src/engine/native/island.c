@@ -11,6 +11,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -107,6 +108,26 @@ static void await(struct island *i, enum message_kind kind)
 		i->provision = m.provision;
 }
 
+/* An island made ahead waits here, all set up but for what is the program's own. */
+static void await_program(struct island *i)
+{
+	static uint64_t room[AHEAD_PLAN_MAX / sizeof(uint64_t)];
+	const struct plan *p = (const struct plan *)room;
+	struct cay_error err;
+	struct message m;
+	size_t n_fds;
+	ssize_t n = msg_recv(i->control, &m, sizeof(m), i->stdio, 3, &n_fds);
+
+	if (n != (ssize_t)sizeof(m) || m.kind != MESSAGE_PROGRAM || n_fds != 3)
+		_exit(125);
+	n = msg_recv(i->control, room, sizeof(room), NULL, 0, &n_fds);
+	if (n < 0 || plan_check(p, (size_t)n, &err) < 0 || !plan_fits_island(i->plan, p))
+		_exit(125);
+	i->plan = p;
+	i->held = m.held;
+	i->ahead = false;
+}
+
 /* execvpe(), but without malloc and with the island's own PATH. */
 static void exec_search(const char *path, char *const *argv, char *const *env)
 {
@@ -179,13 +200,17 @@ static int program_main(void *arg)
 	_exit(err.exit_code);
 }
 
-static void fill_list(const struct plan *p, struct plan_list l, char **out)
+/* Of the plan's own length, not on the stack: a large environment is allowed. */
+static char **list_of(const struct plan *p, struct plan_list l)
 {
 	const char *s = plan_first(p, l);
+	char **out = calloc(l.len + 1, sizeof(*out));
 
+	if (!out)
+		_exit(125);
 	for (uint32_t n = 0; n < l.len; n++, s = plan_next(s))
 		out[n] = (char *)(uintptr_t)s;
-	out[l.len] = NULL;
+	return out;
 }
 
 #define PROGRAM_STACK (64 * 1024)
@@ -194,12 +219,16 @@ static void fill_list(const struct plan *p, struct plan_list l, char **out)
  * vfork by hand: the program's process borrows init's memory until it execs,
  * which saves copying page tables and a fault for every page touched after.
  */
-static pid_t start_program(struct island *i, struct program *p)
+static pid_t start_program(struct island *i)
 {
 	static char stack[PROGRAM_STACK] __attribute__((aligned(16)));
+	struct program p = {
+		.island = i,
+		.argv = list_of(i->plan, i->plan->argv),
+		.env = list_of(i->plan, i->plan->env),
+	};
 
-	p->island = i;
-	return clone(program_main, stack + sizeof(stack), CLONE_VM | CLONE_VFORK | SIGCHLD, p);
+	return clone(program_main, stack + sizeof(stack), CLONE_VM | CLONE_VFORK | SIGCHLD, &p);
 }
 
 /* Reaps whatever comes until the program is gone; returns its wait status. */
@@ -232,12 +261,6 @@ static void reset_signals(void)
 
 void island_main(struct island *i)
 {
-	const struct plan *p = i->plan;
-	/* The plan's own numbers, not the stack: a large environment is allowed. */
-	struct program program = {
-		.argv = calloc(p->argv.len + 1, sizeof(char *)),
-		.env = calloc(p->env.len + 1, sizeof(char *)),
-	};
 	struct message end = {.kind = MESSAGE_EXITED};
 	struct cay_error err;
 	pid_t pid;
@@ -245,10 +268,6 @@ void island_main(struct island *i)
 
 	i->root_fd = -1;
 	i->scratch_fd = -1;
-	if (!program.argv || !program.env)
-		_exit(125);
-	fill_list(p, p->argv, program.argv);
-	fill_list(p, p->env, program.env);
 	title_set("cay: init"); /* the caller's command line is not for the program's eyes */
 	(void)umask(0);
 	reset_signals();
@@ -257,11 +276,18 @@ void island_main(struct island *i)
 		await(i, MESSAGE_MAPPED);
 		r = run_steps(i, STEP_INIT, &err);
 	}
+	if (r == 0 && i->ahead) {
+		r = confine_waiting(i, &err);
+		if (r == 0) {
+			await_program(i);
+			r = confine_cpus(i, &err);
+		}
+	}
 	if (r < 0) {
 		report_failure(i, &err);
 		_exit(125);
 	}
-	pid = start_program(i, &program);
+	pid = start_program(i);
 	if (pid < 0) {
 		(void)cay_fail(&err, CAY_E_ENGINE, errno, "start the program's process");
 		report_failure(i, &err);

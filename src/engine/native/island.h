@@ -10,9 +10,10 @@
  *
  *   launcher -> island   MESSAGE_MAPPED   ids are mapped, cgroups are made (their fds ride along)
  *   island -> launcher   MESSAGE_READY    all steps done, facts read back and found good
- *   launcher -> island   MESSAGE_GO       only where held: files are in, exec
- *   island -> launcher   MESSAGE_FAILED   a step or the exec failed (struct cay_error)
- *   island -> launcher   MESSAGE_EXITED   the program ended (wait status)
+ *   launcher -> island   MESSAGE_PROGRAM  only where made ahead: the plan follows (stdio rides
+ * along) launcher -> island   MESSAGE_GO       only where held: files are in, exec island ->
+ * launcher   MESSAGE_FAILED   a step or the exec failed (struct cay_error) island -> launcher
+ * MESSAGE_EXITED   the program ended (wait status)
  *
  * Launcher and island work at the same time where they can: while the launcher
  * maps ids and makes cgroups, the island makes its network. The island itself
@@ -36,6 +37,7 @@
 
 enum message_kind {
 	MESSAGE_MAPPED = 1,
+	MESSAGE_PROGRAM,
 	MESSAGE_READY,
 	MESSAGE_GO,
 	MESSAGE_FAILED,
@@ -63,9 +65,15 @@ struct provision {
 	uint64_t namespaces[NAMESPACES]; /* its own: the island's must be others */
 };
 
+/* Larger plans get no island that was made ahead. */
+#define AHEAD_PLAN_MAX (64u << 10)
+
 struct message {
 	uint32_t kind;
-	int32_t status; /* MESSAGE_EXITED: from wait() */
+	union {
+		int32_t status; /* MESSAGE_EXITED: from wait() */
+		int32_t held;   /* MESSAGE_PROGRAM: the program waits for MESSAGE_GO */
+	};
 	union {
 		struct provision provision;
 		struct facts facts;
@@ -92,6 +100,7 @@ struct island {
 	bool many_ids;                  /* a range is mapped; else only the island's user */
 	bool in_template;               /* the image's root is there already */
 	bool network_ready;             /* the network namespace came from a pool */
+	bool ahead;                     /* plan, stdio and held come by MESSAGE_PROGRAM */
 	bool held;                      /* waits for MESSAGE_GO, and sends the scratch fd */
 	uint64_t skip;                  /* tests only: bits of steps left out */
 

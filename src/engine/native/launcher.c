@@ -43,8 +43,29 @@ void launcher_init(struct launcher *l, const struct mount_rules *rules)
 	cgroups_init(&l->cgroups);
 }
 
+/* Whatever there is of it, alive or not. */
+static void discard(struct launched *i)
+{
+	struct usage unused;
+
+	launched_kill(i);
+	launched_reap(i, &unused);
+}
+
+static void drop_ahead(struct launcher *l)
+{
+	while (l->n_ahead > 0) {
+		discard(l->ahead[--l->n_ahead]);
+		free(l->ahead[l->n_ahead]);
+	}
+	free(l->ahead_plan);
+	l->ahead_plan = NULL;
+}
+
 void launcher_done(struct launcher *l)
 {
+	drop_ahead(l);
+	launcher_tidy(l);
 	while (l->n_spare > 0)
 		cgroup_remove(&l->spare[--l->n_spare]);
 	free(l->spare);
@@ -153,6 +174,35 @@ int launcher_fill_networks(struct launcher *l, size_t n, struct cay_error *err)
 		l->networks[l->n_networks++] = fd;
 	}
 	return 0;
+}
+
+void launcher_tidy_later(struct launcher *l)
+{
+	l->max_remains = REMAINS_MAX;
+}
+
+void launcher_tidy(struct launcher *l)
+{
+	while (l->n_remains > 0)
+		fd_closep(&l->remains[--l->n_remains]);
+}
+
+/* The namespace's last holder takes the mounts down: not init, whose end is waited for. */
+static void keep_mounts(struct launched *i)
+{
+	if (i->launcher->max_remains > 0)
+		i->mounts = open_namespace(i->pid, "mnt");
+}
+
+static void leave_mounts(struct launched *i)
+{
+	struct launcher *l = i->launcher;
+
+	if (i->mounts < 0)
+		return;
+	if (l->n_remains == l->max_remains)
+		launcher_tidy(l);
+	l->remains[l->n_remains++] = take_fd(&i->mounts);
 }
 
 int launcher_keep_cgroups(struct launcher *l, size_t n, struct cay_error *err)
@@ -278,17 +328,17 @@ static int clone_failed(struct cay_error *err)
 }
 
 /* So that /dev/stdin, /dev/stdout and /dev/stderr can be opened again by their names. */
-static void give_pipes(const int stdio[3], uint32_t base)
+static void give_pipes(const int stdio[3], const struct launched *i)
 {
-	for (int n = 0; n < 3; n++) {
+	for (int n = 0; n < 3 && i->launcher->many_ids; n++) {
 		struct stat st;
 
 		if (fstat(stdio[n], &st) == 0 && S_ISFIFO(st.st_mode))
-			(void)!fchown(stdio[n], base + ISLAND_UID, base + ISLAND_GID);
+			(void)!fchown(stdio[n], i->ids.base + ISLAND_UID, i->ids.base + ISLAND_GID);
 	}
 }
 
-static int prepare(struct launcher *l, const struct plan *p, const int stdio[3], struct launched *i,
+static int prepare(struct launcher *l, const struct plan *p, struct launched *i,
 		   struct cay_error *err)
 {
 	for (uint32_t n = 0; n < p->n_mounts; n++)
@@ -301,7 +351,6 @@ static int prepare(struct launcher *l, const struct plan *p, const int stdio[3],
 		return 0;
 	if (ids_take(&i->ids, err) < 0)
 		return -1;
-	give_pipes(stdio, i->ids.base);
 	/* A runtime's directory keeps its owner, as /usr does: nobody writes there. */
 	for (uint32_t n = 0; n < p->n_mounts; n++)
 		if (hostdir_idmap(&i->hostdirs[n], (enum access)p->mounts[n].access,
@@ -328,7 +377,7 @@ static int spawn(struct launcher *l, const struct plan *p, const int stdio[3], b
 		struct island inside = {
 			.plan = p,
 			.control = theirs,
-			.stdio = {stdio[0], stdio[1], stdio[2]},
+			.ahead = !stdio,
 			.hostdirs = i->hostdirs,
 			.many_ids = l->many_ids,
 			.in_template = use_template,
@@ -337,6 +386,8 @@ static int spawn(struct launcher *l, const struct plan *p, const int stdio[3], b
 			.skip = l->skip_steps,
 		};
 
+		if (stdio)
+			memcpy(inside.stdio, stdio, sizeof(inside.stdio));
 		/* Only the island holds the other end, so its death is an end of stream to us. */
 		(void)close(i->control);
 		island_main(&inside);
@@ -370,6 +421,7 @@ static int provide(struct launcher *l, const struct plan *p, struct launched *i,
 	if (r < 0)
 		return cay_fail(err, CAY_E_ENGINE, -r, "talk to the island");
 	cgroup_read_back(&i->cgroup, &p->limits, &i->isolation);
+	keep_mounts(i);
 	return 0;
 }
 
@@ -447,28 +499,98 @@ static int conclude(const struct launcher *l, const struct plan *p, struct launc
 	return 0;
 }
 
+/* Clones an island and gives it what it needs; without stdio it waits for its program. */
+static int make_island(struct launcher *l, const struct plan *p, const int *stdio, bool held,
+		       struct launched *ret, struct cay_error *err)
+{
+	*ret = (struct launched){.launcher = l,
+				 .pid = -1,
+				 .pidfd = -1,
+				 .control = -1,
+				 .mounts = -1,
+				 .scratch = -1,
+				 .cgroup = CGROUP_NONE,
+				 .ids = {.lock = -1}};
+	for (size_t n = 0; n < PLAN_MOUNTS_MAX; n++)
+		ret->hostdirs[n] = HOSTDIR_NONE;
+	if (prepare(l, p, ret, err) == 0) {
+		if (stdio)
+			give_pipes(stdio, ret);
+		if (spawn(l, p, stdio, held, ret, err) == 0 && provide(l, p, ret, err) == 0)
+			return 0;
+	}
+	discard(ret);
+	return -1;
+}
+
+int launcher_make_ahead(struct launcher *l, const struct plan *like, size_t n,
+			struct cay_error *err)
+{
+	if (plan_check(like, like->size, err) < 0)
+		return -1;
+	if (l->ahead_plan && !plan_fits_island(l->ahead_plan, like))
+		drop_ahead(l);
+	if (!l->ahead_plan) {
+		l->ahead_plan = malloc(like->size);
+		if (!l->ahead_plan)
+			return cay_fail(err, CAY_E_INTERNAL, ENOMEM, "make islands ahead");
+		memcpy(l->ahead_plan, like, like->size);
+	}
+	while (l->n_ahead < size_min(n, AHEAD_MAX)) {
+		struct launched *i = malloc(sizeof(*i));
+
+		if (!i)
+			return cay_fail(err, CAY_E_INTERNAL, ENOMEM, "make islands ahead");
+		if (make_island(l, l->ahead_plan, NULL, false, i, err) < 0) {
+			free(i);
+			return -1;
+		}
+		l->ahead[l->n_ahead++] = i;
+	}
+	return 0;
+}
+
+static int send_program(struct launched *i, const struct plan *p, const int stdio[3], bool held)
+{
+	struct message m = {.kind = MESSAGE_PROGRAM, .held = held};
+	int r;
+
+	give_pipes(stdio, i);
+	r = msg_send(i->control, &m, sizeof(m), stdio, 3);
+	return r < 0 ? r : msg_send(i->control, p, p->size, NULL, 0);
+}
+
+/* The oldest island that waits, if the plan fits it and it is well: it has nothing to say yet. */
+static bool take_ahead(struct launcher *l, const struct plan *p, const int stdio[3], bool held,
+		       struct launched *ret)
+{
+	if (!l->ahead_plan || p->size > AHEAD_PLAN_MAX || !plan_fits_island(l->ahead_plan, p))
+		return false;
+	while (l->n_ahead > 0) {
+		struct pollfd silent = {.fd = l->ahead[0]->control, .events = POLLIN};
+
+		*ret = *l->ahead[0];
+		free(l->ahead[0]);
+		memmove(l->ahead, l->ahead + 1, --l->n_ahead * sizeof(l->ahead[0]));
+		if (poll(&silent, 1, 0) == 0 && send_program(ret, p, stdio, held) == 0)
+			return true;
+		discard(ret);
+	}
+	return false;
+}
+
 int launcher_start(struct launcher *l, const struct plan *p, const int stdio[3], bool held,
 		   struct launched *ret, struct cay_error *err)
 {
-	struct launched *i = ret;
-	struct usage unused;
 	struct facts facts = {0};
 
-	*i = (struct launched){.launcher = l,
-			       .pid = -1,
-			       .pidfd = -1,
-			       .control = -1,
-			       .scratch = -1,
-			       .cgroup = CGROUP_NONE,
-			       .ids = {.lock = -1}};
-	for (size_t n = 0; n < PLAN_MOUNTS_MAX; n++)
-		i->hostdirs[n] = HOSTDIR_NONE;
-	if (plan_check(p, p->size, err) == 0 && prepare(l, p, stdio, i, err) == 0 &&
-	    spawn(l, p, stdio, held, i, err) == 0 && provide(l, p, i, err) == 0 &&
-	    await_ready(i, &facts, err) == 0 && conclude(l, p, i, &facts, err) == 0)
+	if (plan_check(p, p->size, err) < 0)
+		return -1;
+	if (!take_ahead(l, p, stdio, held, ret) && make_island(l, p, stdio, held, ret, err) < 0)
+		return -1;
+	if (await_ready(ret, &facts, err) == 0 && conclude(l, p, ret, &facts, err) == 0)
 		return 0;
-	launched_kill(i);
-	launched_reap(i, &unused);
+	discard(ret);
 	return -1;
 }
 
@@ -505,6 +627,7 @@ void launched_reap(struct launched *i, struct usage *ret)
 	fd_closep(&i->scratch);
 	for (size_t n = 0; n < PLAN_MOUNTS_MAX; n++)
 		hostdir_done(&i->hostdirs[n]);
+	leave_mounts(i);
 	give_cgroup(i->launcher, &i->cgroup);
 	ids_release(&i->ids);
 	i->pid = -1;

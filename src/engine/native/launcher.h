@@ -11,6 +11,8 @@
  *    what a waiting spawner process would, without a message there and back.)
  *  - network namespaces, each used once.
  *  - cgroup directories, used again with the limits of the next.
+ *  - whole islands, set up but for the program, each used once. The facts are read
+ *    back when the program is there, as on any other.
  */
 #pragma once
 
@@ -27,6 +29,10 @@
 
 #define NETWORK_POOL_MAX 64
 #define CGROUP_POOL_MAX  64
+#define AHEAD_MAX        64
+#define REMAINS_MAX      16
+
+struct launched;
 
 struct launcher {
 	struct cgroups cgroups;
@@ -39,6 +45,11 @@ struct launcher {
 	size_t n_networks;
 	struct cgroup *spare; /* cgroups of islands that are gone */
 	size_t n_spare, max_spare;
+	struct plan *ahead_plan; /* what the islands ahead are made for, or NULL */
+	struct launched *ahead[AHEAD_MAX];
+	size_t n_ahead;
+	int remains[REMAINS_MAX]; /* mount namespaces of islands that are gone */
+	size_t n_remains, max_remains;
 	uint64_t skip_steps; /* tests only: see island_steps */
 };
 
@@ -52,12 +63,28 @@ int launcher_fill_networks(struct launcher *l, size_t n, struct cay_error *err);
 /* Keeps up to n cgroups for the next islands. */
 int launcher_keep_cgroups(struct launcher *l, size_t n, struct cay_error *err);
 
+/*
+ * Makes islands ahead, up to n, for programs whose plan fits this one's
+ * (plan_fits_island). With another plan than last time, the old ones go.
+ */
+int launcher_make_ahead(struct launcher *l, const struct plan *like, size_t n,
+			struct cay_error *err);
+
+/*
+ * From now on the file systems of an island that is gone are kept until
+ * launcher_tidy(), so that nobody waits for their end. Call that when the answer
+ * is out; past a few, the next island's end does it.
+ */
+void launcher_tidy_later(struct launcher *l);
+void launcher_tidy(struct launcher *l);
+
 /* An island from outside. */
 struct launched {
 	struct launcher *launcher;
 	pid_t pid;
 	int pidfd;
 	int control;
+	int mounts;  /* its mount namespace, where its end can wait; else -1 */
 	int scratch; /* where held: the root of its writable file system; else -1 */
 	struct cgroup cgroup;
 	struct ids ids;
