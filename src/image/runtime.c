@@ -13,6 +13,7 @@
 #include "base/buf.h"
 #include "base/fd.h"
 #include "image/runtime_cache.h"
+#include "spec/version.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -87,62 +88,6 @@ static bool is_visible(const struct search *s, const struct place *at, const cha
 
 /* Versions */
 
-/* Digits and dots as a request may say them: "3", "3.12", "3.12.1". */
-static bool is_request(const char *version)
-{
-	const char *p = version;
-
-	if (strlen(version) >= RUNTIME_VERSION_SIZE)
-		return false;
-	do {
-		if (!is_digit(*p))
-			return false;
-		p += strspn(p, "0123456789");
-	} while (*p++ == '.');
-	return p[-1] == '\0';
-}
-
-/* "3.1" matches 3.1.4 but neither 3.11 nor 3.1rc1; 3.12.1+ is a 3.12.1. */
-static bool matches(const char *version, const char *request)
-{
-	size_t n = strlen(request);
-
-	return strncmp(version, request, n) == 0 &&
-	       (version[n] == '\0' || version[n] == '.' || version[n] == '+');
-}
-
-/* What stands behind equal numbers: rc1 < nothing < + < one more number. */
-static int tail_rank(char c)
-{
-	return c == '\0' ? 1 : c == '+' ? 2 : c == '.' ? 3 : 0;
-}
-
-static int version_compare(const char *a, const char *b)
-{
-	for (;;) {
-		size_t n, m;
-
-		/* Without leading zeros the longer number is the larger; 0 has no digit then. */
-		a += strspn(a, "0");
-		b += strspn(b, "0");
-		n = strspn(a, "0123456789");
-		m = strspn(b, "0123456789");
-		if (n != m)
-			return n < m ? -1 : 1;
-		if (strncmp(a, b, n) != 0)
-			return strncmp(a, b, n);
-		a += n;
-		b += m;
-		if (*a != '.' || *b != '.')
-			break;
-		a++;
-		b++;
-	}
-	if (tail_rank(*a) != tail_rank(*b))
-		return tail_rank(*a) - tail_rank(*b);
-	return strverscmp(a, b);
-}
-
 /*
  * The version that a program's name begins with, "3.11" of python3.11, if it
  * is one of the row's names: not that of python3.11-config or python3.11m.
@@ -166,7 +111,7 @@ static bool version_of_name(const struct language *language, const char *name, c
 
 /* What the bytes say, as long as they speak with one voice. */
 struct vote {
-	char version[RUNTIME_VERSION_SIZE];
+	char version[VERSION_SIZE];
 	bool split;
 };
 
@@ -192,13 +137,13 @@ static bool read_version(const char *p, const char *end, bool marked, char *ret_
 	size_t n = 0;
 
 	while (p + n < end && p[n] && strchr(VERSION_CHARS, p[n]))
-		if (++n >= RUNTIME_VERSION_SIZE)
+		if (++n >= VERSION_SIZE)
 			return false;
 	if (!marked && (p + n == end || p[n]))
 		return false;
-	memset(ret_version, 0, RUNTIME_VERSION_SIZE);
+	memset(ret_version, 0, VERSION_SIZE);
 	memcpy(ret_version, p, n);
-	return runtime_version_valid(ret_version);
+	return version_valid(ret_version);
 }
 
 /*
@@ -213,7 +158,7 @@ static bool scan(const char *data, size_t len, const char *mark, const char *bas
 {
 	const char *end = data + len;
 	struct vote own = {0}, merged = {0};
-	char needle[128], version[RUNTIME_VERSION_SIZE];
+	char needle[128], version[VERSION_SIZE];
 	const char *rest;
 	size_t needle_len;
 	char before;
@@ -296,13 +241,13 @@ static void find_version(struct search *s, const char *resolved, const char *nam
 	if (!version_of_name(language, strrchr(resolved, '/') + 1, &base))
 		(void)version_of_name(language, name, &base);
 	known = runtime_cache_get(&s->cache, language->name, st);
-	if (known && (!base[0] || matches(known, base))) {
-		(void)format(ret_version, RUNTIME_VERSION_SIZE, "%s", known);
+	if (known && (!base[0] || version_matches(known, base))) {
+		(void)format(ret_version, VERSION_SIZE, "%s", known);
 		return;
 	}
 	r = scan_file(resolved, language, base, ret_version);
 	if (r <= 0 && !scan_libraries(resolved, language, base, ret_version))
-		(void)format(ret_version, RUNTIME_VERSION_SIZE, "%s", base);
+		(void)format(ret_version, VERSION_SIZE, "%s", base);
 	if (r >= 0)
 		runtime_cache_put(&s->cache, language->name, st, ret_version);
 }
@@ -504,7 +449,7 @@ static void sort_newest_first(struct runtimes *r)
 static struct runtime *newest_match(const struct runtimes *r, const char *request)
 {
 	for (size_t i = 0; i < r->len; i++)
-		if (matches(r->items[i].version, request))
+		if (version_matches(r->items[i].version, request))
 			return &r->items[i];
 	return NULL;
 }
@@ -603,7 +548,7 @@ int runtime_choose_in(const struct runtime_places *places, const struct settings
 	_cleanup_(runtimes_done) struct runtimes all = {0};
 	const struct runtime *chosen = NULL;
 
-	if (version && !is_request(version))
+	if (version && !version_is_request(version))
 		return cay_fail(err, CAY_E_INVALID, 0,
 				"'%.40s' is no version of %s: digits and dots, as in %s", version,
 				language->name, language->prefer ? language->prefer : "3.12");

@@ -4,6 +4,7 @@
 #include "base/buf.h"
 #include "base/fd.h"
 #include "base/parse.h"
+#include "spec/version.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -17,15 +18,6 @@
 
 /* A line: language device inode seconds nanoseconds size version. */
 #define CACHE_NUMBERS 5
-
-bool runtime_version_valid(const char *version)
-{
-	size_t n = strspn(version, "0123456789.");
-	size_t m = strspn(version + n, "abcdefghijklmnopqrstuvwxyz0123456789+");
-
-	return version[0] >= '0' && version[0] <= '9' && version[n + m] == '\0' &&
-	       n + m < RUNTIME_VERSION_SIZE;
-}
 
 const char *runtime_cache_dir(char *path, size_t size)
 {
@@ -113,7 +105,7 @@ void runtime_cache_put(struct runtime_cache *c, const char *language, const stru
 {
 	struct runtime_cache_entry entry;
 
-	if (!entry_init(&entry, language, st) || !runtime_version_valid(version) ||
+	if (!entry_init(&entry, language, st) || !version_valid(version) ||
 	    copy(entry.version, sizeof(entry.version), version) < 0)
 		return;
 	add(c, &entry);
@@ -134,7 +126,7 @@ static void load_line(struct runtime_cache *c, char *line)
 		if (!word || parse_u64(word, 0, UINT64_MAX, numbers[i]) < 0)
 			return;
 	}
-	if (!line || !runtime_version_valid(line) || copy(e.version, sizeof(e.version), line) < 0)
+	if (!line || !version_valid(line) || copy(e.version, sizeof(e.version), line) < 0)
 		return;
 	add(c, &e);
 }

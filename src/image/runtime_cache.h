@@ -16,7 +16,7 @@
 struct runtime_cache_entry {
 	char language[16];
 	uint64_t dev, ino, sec, nsec, size;
-	char version[RUNTIME_VERSION_SIZE];
+	char version[VERSION_SIZE];
 };
 
 struct runtime_cache {
@@ -39,6 +39,3 @@ const char *runtime_cache_get(const struct runtime_cache *c, const char *languag
 			      const struct stat *st);
 void runtime_cache_put(struct runtime_cache *c, const char *language, const struct stat *st,
 		       const char *version);
-
-/* Digits and dots, then perhaps a suffix as in "3.13.0rc1+"; the length is bounded. */
-bool runtime_version_valid(const char *version);

@@ -4,14 +4,13 @@
 #pragma once
 
 #include "spec/language.h"
+#include "spec/version.h"
 
 #include <limits.h>
 
-#define RUNTIME_VERSION_SIZE 32
-
 struct runtime {
 	const struct language *language;
-	char version[RUNTIME_VERSION_SIZE]; /* "3.11.2"; "" where the language has none */
+	char version[VERSION_SIZE]; /* "3.11.2"; "" where the language has none */
 	/*
 	 * Absolute: what to execute, and argv[0]. A link stays a link if an island
 	 * sees all of its way, because some programs go by the name they are called
