@@ -16,8 +16,9 @@
 #define CACHE_NAME      "runtimes"
 #define CACHE_MAX_BYTES 32768
 
-/* A line: language device inode seconds nanoseconds size version. */
+/* A line: language device inode seconds nanoseconds size version, which may be unknown. */
 #define CACHE_NUMBERS 5
+#define CACHE_UNKNOWN "-"
 
 const char *runtime_cache_dir(char *path, size_t size)
 {
@@ -105,7 +106,7 @@ void runtime_cache_put(struct runtime_cache *c, const char *language, const stru
 {
 	struct runtime_cache_entry entry;
 
-	if (!entry_init(&entry, language, st) || !version_valid(version) ||
+	if (!entry_init(&entry, language, st) || (version[0] && !version_valid(version)) ||
 	    copy(entry.version, sizeof(entry.version), version) < 0)
 		return;
 	add(c, &entry);
@@ -126,7 +127,10 @@ static void load_line(struct runtime_cache *c, char *line)
 		if (!word || parse_u64(word, 0, UINT64_MAX, numbers[i]) < 0)
 			return;
 	}
-	if (!line || !version_valid(line) || copy(e.version, sizeof(e.version), line) < 0)
+	if (!line)
+		return;
+	if (strcmp(line, CACHE_UNKNOWN) != 0 &&
+	    (!version_valid(line) || copy(e.version, sizeof(e.version), line) < 0))
 		return;
 	add(c, &e);
 }
@@ -175,7 +179,8 @@ static int cache_text(const struct runtime_cache *c, struct buf *out)
 		const struct runtime_cache_entry *e = &c->entries[i];
 		int r = buf_printf(out, "%s %ju %ju %ju %ju %ju %s\n", e->language,
 				   (uintmax_t)e->dev, (uintmax_t)e->ino, (uintmax_t)e->sec,
-				   (uintmax_t)e->nsec, (uintmax_t)e->size, e->version);
+				   (uintmax_t)e->nsec, (uintmax_t)e->size,
+				   e->version[0] ? e->version : CACHE_UNKNOWN);
 
 		if (r < 0)
 			return r;

@@ -34,7 +34,10 @@ void runtime_cache_load(struct runtime_cache *c, const char *dir);
 /* Writes the file anew if anything was put since it was loaded. */
 void runtime_cache_save(const struct runtime_cache *c, const char *dir);
 
-/* NULL if this file, as it is now, is not known. */
+/*
+ * NULL if this file, as it is now, is not known. "" if it was searched for its
+ * version in vain, which need not be done again.
+ */
 const char *runtime_cache_get(const struct runtime_cache *c, const char *language,
 			      const struct stat *st);
 void runtime_cache_put(struct runtime_cache *c, const char *language, const struct stat *st,

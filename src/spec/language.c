@@ -5,15 +5,26 @@
 #include <stdbool.h>
 #include <string.h>
 
+/* What Debian calls this machine, and where it puts libraries of it. */
+#if defined(__x86_64__)
+#define ARCH "amd64"
+#define LIB  "../lib/x86_64-linux-gnu/"
+#elif defined(__aarch64__)
+#define ARCH "arm64"
+#define LIB  "../lib/aarch64-linux-gnu/"
+#else
+#error "which names does Debian have for this machine?"
+#endif
+
 /*
  * esbuild makes one ES module of a TypeScript file and all it imports. What
  * CommonJS has and such modules lack is given to it as globals.
  */
 #define TYPESCRIPT_BANNER                                                      \
 	"--banner:js=import {createRequire as cayRequire} from 'node:module';" \
-	"globalThis.require ??= cayRequire('/workspace/');"                    \
-	"globalThis.__filename ??= process.argv[1];"                           \
-	"globalThis.__dirname ??= process.cwd();"
+	"globalThis.require = cayRequire('/workspace/');"                      \
+	"globalThis.__filename = process.argv[1];"                             \
+	"globalThis.__dirname = process.cwd();"
 
 const struct language languages[] = {
 	{
@@ -24,8 +35,9 @@ const struct language languages[] = {
 		.programs = {{"python3.*", 6, 20}, {.name = "python3"}},
 		.code_option = "-c",
 		.prefer = "3.12",
-		.version_mark = "",
-		.version_files = {"../lib/libpython*.so.1.0", "../lib/libpython*m.so.1.0"},
+		.versions = {{NULL, "", true},
+			     {"../lib/libpython*", "", true},
+			     {LIB "libpython*", "", true}},
 		.package = "python3",
 	},
 	{
@@ -39,7 +51,7 @@ const struct language languages[] = {
 		.code_option = "--eval=",
 		.code_arg0 = "--",
 		.prefer = "20",
-		.version_mark = "node.js/v",
+		.versions = {{NULL, "node.js/v"}, {LIB "libnode*", "node.js/v"}},
 		.package = "nodejs",
 	},
 	{
@@ -66,8 +78,9 @@ const struct language languages[] = {
 		.programs = {{"ruby3.*", 0, 9}, {.name = "ruby"}},
 		.code_option = "-e",
 		.code_arg0 = "--",
-		.version_mark = "ruby ",
-		.version_files = {"../lib/libruby-*.so.*"},
+		.versions = {{NULL, "ruby "},
+			     {LIB "libruby*", "ruby "},
+			     {"../lib/libruby*", "ruby "}},
 		.package = "ruby",
 	},
 	{
@@ -78,7 +91,7 @@ const struct language languages[] = {
 		.code_option = "-r",
 		.code_arg0 = "--",
 		.code_open = "<?php\n",
-		.version_mark = "PHP/",
+		.versions = {{NULL, "PHP/"}},
 		.package = "php-cli",
 	},
 	{
@@ -89,7 +102,7 @@ const struct language languages[] = {
 		.programs = {{.name = "perl"}},
 		.code_option = "-e",
 		.code_arg0 = "--",
-		.version_mark = "v",
+		.versions = {{NULL, "v", true}, {LIB "libperl*", "v", true}},
 		.package = "perl",
 	},
 	{
@@ -97,7 +110,8 @@ const struct language languages[] = {
 		.extensions = {".lua"},
 		.file_name = "main.lua",
 		.programs = {{"lua5.*", 1, 5}, {.name = "lua"}},
-		.version_mark = "$LuaVersion: Lua ",
+		/* "$LuaVersion: Lua 5.4.4", "$Lua: Lua 5.1.5" */
+		.versions = {{NULL, ": Lua "}, {LIB "liblua*", ": Lua "}},
 		.package = "lua5.4",
 	},
 	{
@@ -106,8 +120,7 @@ const struct language languages[] = {
 		.extensions = {".r", ".R"},
 		.file_name = "main.R",
 		.programs = {{.name = "Rscript"}},
-		.version_mark = "Version: ",
-		.version_files = {"../lib/R/library/base/DESCRIPTION"},
+		.versions = {{"../lib/R/library/base/DESCRIPTION", "Version: "}},
 		.package = "r-base-core",
 	},
 	{
@@ -118,7 +131,7 @@ const struct language languages[] = {
 		.code_option = "-c",
 		.code_guard = "--",
 		.code_arg0 = "bash",
-		.version_mark = "Bash version ",
+		.versions = {{NULL, "Bash version "}},
 		.package = "bash",
 	},
 	{
@@ -139,7 +152,8 @@ const struct language languages[] = {
 		.code_option = "-c",
 		.code_guard = "--",
 		.code_arg0 = "zsh",
-		.version_mark = "zsh ",
+		/* Where it looks for its modules: /usr/lib/x86_64-linux-gnu/zsh/5.9 */
+		.versions = {{NULL, "/zsh/"}},
 		.package = "zsh",
 	},
 	{
@@ -148,12 +162,12 @@ const struct language languages[] = {
 		.extensions = {".go"},
 		.file_name = "main.go",
 		.programs = {{.name = "go"}},
+		.dirs = {{"lib/go-1.*/bin", 11, 40}},
 		.compile = {"{program}", "build", "-o", "{build}/main", "{script}"},
 		.run = {"{build}/main"},
 		.env = {"GOCACHE={build}/cache", "GOPATH={build}/go", "GOTOOLCHAIN=local",
 			"GOFLAGS=-buildvcs=false", "GOTELEMETRY=off"},
-		.version_mark = "go",
-		.version_files = {"../VERSION"},
+		.versions = {{"../VERSION", "go"}},
 		.package = "golang-go",
 	},
 	{
@@ -165,8 +179,11 @@ const struct language languages[] = {
 		.compile = {"{program}", "--edition=2021", "--crate-name=main", "-O", "-o",
 			    "{build}/main", "{script}"},
 		.run = {"{build}/main"},
-		.version_mark = "/rustc-",
-		.version_files = {"../lib/librustc_driver*.so"},
+		/* /usr/src/rustc-1.63.0 of Debian's, libLLVM.so.22.1-rust-1.95.0-stable of
+		   rustup's. */
+		.versions = {{LIB "librustc_driver*", "/rustc-"},
+			     {"../lib/librustc_driver*", "-rust-"},
+			     {"../lib/librustc_driver*", "/rustc-"}},
 		.package = "rustc",
 	},
 	{
@@ -178,7 +195,7 @@ const struct language languages[] = {
 		.compile = {"{program}", "-O1", "-o", "{build}/main", "{script}", "-pthread",
 			    "-lm"},
 		.run = {"{build}/main"},
-		.version_mark = "",
+		.versions = {{NULL, "", true}},
 		.package = "gcc libc6-dev",
 	},
 	{
@@ -190,7 +207,7 @@ const struct language languages[] = {
 		.compile = {"{program}", "-O1", "-o", "{build}/main", "{script}", "-pthread",
 			    "-lm"},
 		.run = {"{build}/main"},
-		.version_mark = "",
+		.versions = {{NULL, "", true}},
 		.package = "g++",
 	},
 	{
@@ -198,19 +215,30 @@ const struct language languages[] = {
 		.extensions = {".java"},
 		.file_name = "Main.java",
 		.programs = {{.name = "java"}},
+		.dirs = {{"lib/jvm/java-*-openjdk-" ARCH "/bin", 8, 40}},
 		.tool = "javac",
+		.tool_beside = true,
 		.has_entry = true,
 		/* The machine's memory is in sight, the island's limit is not: each is told. */
 		.compile = {"{tool}", "-J-XX:MaxRAM={memory}", "-J-XX:TieredStopAtLevel=1",
 			    "-J-XX:+UseSerialGC", "-d", "{build}", "{script}"},
 		.run = {"{program}", "-XX:MaxRAM={memory}", "-cp", "{build}", "{entry}"},
-		.version_mark = "JAVA_VERSION=\"",
-		.version_files = {"../release"},
+		.versions = {{"../release", "JAVA_VERSION=\""}},
 		.package = "default-jdk-headless",
 	},
 };
 
 const size_t n_languages = ARRAY_LEN(languages);
+
+const struct language *language_base(const struct language *language)
+{
+	return language->runs_on ? language_find(language->runs_on) : language;
+}
+
+bool language_has_versions(const struct language *language)
+{
+	return language_base(language)->versions[0].mark != NULL;
+}
 
 static bool has_word(const char *const words[LANGUAGE_WORDS_MAX], const char *word)
 {

@@ -41,6 +41,12 @@ static void finds_by_extension(void **state)
 	assert_null(language_by_extension(""));
 }
 
+static void patterns_are_sound(const struct language_program *list)
+{
+	for (; list->name; list++)
+		assert_int_equal(strchr(list->name, '*') != NULL, list->last > 0);
+}
+
 /* Whatever row is added: it can be found, no other row takes its words, and it is complete. */
 static void rows_are_sound(void **state)
 {
@@ -59,12 +65,15 @@ static void rows_are_sound(void **state)
 			assert_ptr_equal(language_by_extension(file), l);
 		}
 		assert_ptr_equal(language_by_extension(l->file_name), l);
-		assert_non_null(l->programs[0].name);
-		for (size_t k = 0; l->programs[k].name; k++)
-			assert_int_equal(strchr(l->programs[k].name, '*') != NULL,
-					 l->programs[k].last > l->programs[k].first);
+		assert_non_null(language_base(l));
+		assert_null(language_base(l)->runs_on);
+		assert_non_null(language_base(l)->programs[0].name);
+		assert_true(!l->runs_on || !l->programs[0].name);
+		patterns_are_sound(l->programs);
+		patterns_are_sound(l->dirs);
 		assert_non_null(l->package);
-		assert_true(l->version_mark || !l->prefer);
+		assert_true(language_has_versions(l) || !l->prefer);
+		assert_true(l->tool || (!l->tool_beside && !l->toolless_since));
 	}
 }
 
@@ -79,7 +88,7 @@ static void rows_say_what_was_promised(void **state)
 	assert_null(python->code_arg0);
 	assert_string_equal(sh->code_option, "-c");
 	assert_string_equal(sh->code_arg0, "sh");
-	assert_null(sh->version_mark);
+	assert_false(language_has_versions(sh));
 	assert_string_equal(sh->package, "dash");
 }
 

@@ -483,7 +483,7 @@ static void versions_behind_a_mark(void **state)
 	static const struct language other = {
 		.name = "other",
 		.programs = {{.name = "other"}},
-		.version_mark = "other v",
+		.versions = {{NULL, "other v"}},
 		.package = "other",
 	};
 	struct fixture *f = *state;
