@@ -23,6 +23,7 @@
 struct island_run {
 	struct launched island;
 	struct compilation compile;
+	int status;  /* the program's, from wait(); -1: not known */
 	bool failed; /* the island said why */
 	struct cay_error error;
 };
@@ -37,17 +38,22 @@ static uint64_t island_cpu_ms(void *ctx)
 	return cgroup_cpu_ms(&((struct island_run *)ctx)->island.cgroup);
 }
 
-/* Takes what the island says; an end of stream is no message. */
-static bool take_message(struct island_run *r, struct message *ret)
+/* Takes what the island says, if it says anything. */
+static bool take_message(struct island_run *r)
 {
+	struct message m;
 	size_t n_fds;
 
-	if (msg_recv(r->island.control, ret, sizeof(*ret), NULL, 0, &n_fds) !=
-	    (ssize_t)sizeof(*ret))
+	if (msg_recv(r->island.control, &m, sizeof(m), NULL, 0, &n_fds) != (ssize_t)sizeof(m))
 		return false;
-	if (ret->kind == MESSAGE_FAILED) {
+	if (m.kind == MESSAGE_FAILED) {
 		r->failed = true;
-		r->error = ret->error;
+		r->error = m.error;
+	} else if (m.kind == MESSAGE_COMPILED) {
+		r->compile.ended = true;
+		r->compile.wait_status = m.status;
+	} else if (m.kind == MESSAGE_EXITED) {
+		r->status = m.status;
 	}
 	return true;
 }
@@ -56,13 +62,8 @@ static void compiled(void *ctx)
 {
 	struct island_run *r = ctx;
 	struct cay_error unused;
-	struct message m;
 
-	if (!take_message(r, &m) || m.kind != MESSAGE_COMPILED)
-		return;
-	r->compile.ended = true;
-	r->compile.wait_status = m.status;
-	if (m.status == 0)
+	if (take_message(r) && r->compile.ended && r->compile.wait_status == 0)
 		(void)launched_go(&r->island, &unused); /* if it is dead, that is noticed */
 }
 
@@ -100,18 +101,14 @@ static int with_files(const struct run *run, const struct launched *i, island_fi
 
 /*
  * The island's last words: how the program ended, or that it never began. An
- * island that was killed says nothing; *ret_status is -1 then.
+ * island that was killed says nothing.
  */
-static int last_words(struct island_run *r, int *ret_status, struct cay_error *err)
+static int last_words(struct island_run *r, struct cay_error *err)
 {
-	struct message m;
-
-	*ret_status = -1;
 	if (fd_set_nonblock(r->island.control, 1) < 0)
 		return 0;
-	while (!r->failed && take_message(r, &m))
-		if (m.kind == MESSAGE_EXITED)
-			*ret_status = m.status;
+	while (!r->failed && take_message(r))
+		;
 	if (!r->failed)
 		return 0;
 	*err = r->error;
@@ -155,9 +152,10 @@ static int run_island(struct launcher *l, const struct run *run, struct result *
 	struct island_run this;
 	struct launched *island = &this.island;
 	struct watched watched;
-	int status, r;
+	int r;
 
 	this.compile = (struct compilation){.begun = run->plan->compile.len > 0};
+	this.status = -1;
 	this.failed = false;
 	if (pipes_open(&pipes, run->stdin_fd >= 0, err) < 0 ||
 	    launcher_start(l, run->plan, pipes.theirs, held, island, err) < 0)
@@ -170,11 +168,11 @@ static int run_island(struct launcher *l, const struct run *run, struct result *
 		launched_kill(island);
 	if (r == 0) {
 		watch_island(run, &this, &pipes, start_ns, &watched);
-		r = last_words(&this, &status, err);
+		r = last_words(&this, err);
 	}
 	if (r == 0) {
 		ret->compile = this.compile;
-		watch_conclude(&watched, &run->plan->limits, status, ret);
+		watch_conclude(&watched, &run->plan->limits, this.status, ret);
 		ret->isolation = island->isolation;
 		island->isolation.degraded = (struct strv){0};
 		r = with_files(run, island, run->files_out, err);
