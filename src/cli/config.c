@@ -17,7 +17,7 @@
 static const char help[] =
 	"usage: cay config show [--json] | check | path\n"
 	"\n"
-	"  show    every setting in force, and the file it came from\n"
+	"  show    every setting in force, and the file and line it came from\n"
 	"  check   read all settings files and say what is wrong with them\n"
 	"  path    the settings files, in the order they are read\n"
 	"\n"

@@ -16,7 +16,10 @@
 #define CACHE_NAME      "runtimes"
 #define CACHE_MAX_BYTES 32768
 
-/* A line: language device inode seconds nanoseconds size version, which may be unknown. */
+/* The first line. What another version of cay took for a version may be wrong. */
+#define CACHE_TITLE "cay " CAY_VERSION
+
+/* A further line: language device inode seconds nanoseconds size version, which may be unknown. */
 #define CACHE_NUMBERS 5
 #define CACHE_UNKNOWN "-"
 
@@ -169,23 +172,25 @@ void runtime_cache_load(struct runtime_cache *c, const char *dir)
 	if (fd < 0 || fd_read_all(fd, &text) < 0 || !text.data)
 		return;
 	rest = text.data;
+	line = strsep(&rest, "\n");
+	if (strcmp(line, CACHE_TITLE) != 0)
+		return;
 	while ((line = strsep(&rest, "\n")))
 		load_line(c, line);
 }
 
 static int cache_text(const struct runtime_cache *c, struct buf *out)
 {
-	for (size_t i = 0; i < c->len; i++) {
-		const struct runtime_cache_entry *e = &c->entries[i];
-		int r = buf_printf(out, "%s %ju %ju %ju %ju %ju %s\n", e->language,
-				   (uintmax_t)e->dev, (uintmax_t)e->ino, (uintmax_t)e->sec,
-				   (uintmax_t)e->nsec, (uintmax_t)e->size,
-				   e->version[0] ? e->version : CACHE_UNKNOWN);
+	int r = buf_printf(out, CACHE_TITLE "\n");
 
-		if (r < 0)
-			return r;
+	for (size_t i = 0; r == 0 && i < c->len; i++) {
+		const struct runtime_cache_entry *e = &c->entries[i];
+
+		r = buf_printf(out, "%s %ju %ju %ju %ju %ju %s\n", e->language, (uintmax_t)e->dev,
+			       (uintmax_t)e->ino, (uintmax_t)e->sec, (uintmax_t)e->nsec,
+			       (uintmax_t)e->size, e->version[0] ? e->version : CACHE_UNKNOWN);
 	}
-	return 0;
+	return r;
 }
 
 /* Opens dir; makes it, and the one above it, if need be. */

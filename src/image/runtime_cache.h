@@ -1,7 +1,7 @@
 /*
  * runtime_cache.h: versions found in the bytes of programs, remembered by the
- * identity of the file. The cache is never required: one that can't be read,
- * trusted or written is as good as none, and nobody is told.
+ * identity of the file; each version of cay finds anew. The cache is never required: one that can't
+ * be read, trusted or written is as good as none, and nobody is told.
  */
 #pragma once
 

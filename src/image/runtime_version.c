@@ -103,7 +103,8 @@ static bool read_version(const char *p, const char *end, bool whole, char *ret_v
 		return false;
 	memset(ret_version, 0, VERSION_SIZE);
 	memcpy(ret_version, p, n);
-	return version_valid(ret_version);
+	/* Among strings of their own there are many a "v1" and "v16". */
+	return version_valid(ret_version) && (!whole || strchr(ret_version, '.'));
 }
 
 /*

@@ -10,10 +10,15 @@ static bool is_digit(char c)
 
 bool version_valid(const char *version)
 {
-	size_t n = strspn(version, "0123456789.");
-	size_t m = strspn(version + n, "abcdefghijklmnopqrstuvwxyz0123456789+");
+	const char *p = version;
 
-	return is_digit(version[0]) && version[n + m] == '\0' && n + m < VERSION_SIZE;
+	do {
+		if (!is_digit(*p))
+			return false;
+		p += strspn(p, "0123456789");
+	} while (*p == '.' && p++);
+	p += strspn(p, "abcdefghijklmnopqrstuvwxyz0123456789+");
+	return *p == '\0' && p - version < VERSION_SIZE;
 }
 
 bool version_is_request(const char *version)

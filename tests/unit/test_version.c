@@ -111,9 +111,9 @@ static void versions_may_have_a_suffix(void **state)
 {
 	static const char *const fine[] = {"3", "3.12.1", "3.13.0rc1", "3.13.0rc1+", "1.22rc2"};
 	static const char *const wrong[] = {
-		"",           ".3",    "v3",
-		"3.12;",      "3.12 ", "3.12/x",
-		"3.1\033[1m", "rc1",   "3.11.99999999999999999999999999999"};
+		"",          ".3",     "v3",         "3.12;",
+		"3.12 ",     "3.12/x", "3.1\033[1m", "rc1",
+		"2018.html", "3.",     "3..1",       "3.11.99999999999999999999999999999"};
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(fine); i++)
