@@ -1,6 +1,7 @@
 #include "cli/cli.h"
 
 #include "base/attr.h"
+#include "base/words.h"
 #include "cli/options.h"
 
 #include <stdio.h>
@@ -18,16 +19,15 @@ const struct verb verbs[] = {
 
 const struct verb *verb_find(const char *name)
 {
-	const struct verb *near = NULL;
+	struct guess guess = GUESS(name);
 
 	for (const struct verb *v = verbs; v->name; v++) {
 		if (strcmp(v->name, name) == 0)
 			return v;
-		if (words_distance(name, v->name) < 3)
-			near = v;
+		guess_offer(&guess, v->name);
 	}
-	if (near)
-		cli_say("no verb is called '%.64s' (did you mean %s?)", name, near->name);
+	if (guess.meant)
+		cli_say("no verb is called '%.64s' (did you mean %s?)", name, guess.meant);
 	else
 		cli_say("no verb is called '%.64s' (cay help lists them)", name);
 	return NULL;

@@ -1,56 +1,26 @@
 #include "cli/options.h"
 
 #include "base/attr.h"
+#include "base/words.h"
 
 #include <stdio.h>
 #include <string.h>
-
-/* Edit distance, for names of options: short, so the simple table will do. */
-size_t words_distance(const char *a, const char *b)
-{
-	size_t row[64], n = strlen(b);
-
-	if (n >= ARRAY_LEN(row))
-		return 99;
-	for (size_t j = 0; j <= n; j++)
-		row[j] = j;
-	for (size_t i = 1; a[i - 1]; i++) {
-		size_t corner = row[0];
-
-		row[0] = i;
-		for (size_t j = 1; j <= n; j++) {
-			size_t up = row[j], cost = corner + (a[i - 1] != b[j - 1]);
-
-			row[j] = size_min(cost, size_min(up, row[j - 1]) + 1);
-			corner = up;
-		}
-	}
-	return row[n];
-}
 
 static int unknown(const struct option_row *rows, size_t n_rows, const char *word,
 		   struct cay_error *err)
 {
 	size_t dashes = strspn(word, "-"), len = strcspn(word + dashes, "=");
-	const char *near = NULL;
 	char name[48];
-	size_t best;
+	struct guess guess = GUESS(name);
 
 	(void)snprintf(name, sizeof(name), "%.*s", (int)size_min(len, sizeof(name) - 1),
 		       word + dashes);
-	best = (strlen(name) + 2) / 3 + 1; /* further away is no misspelling */
-	for (size_t i = 0; i < n_rows && strlen(name) > 2; i++) {
-		size_t d = words_distance(name, rows[i].name);
-
-		if (d < best) {
-			best = d;
-			near = rows[i].name;
-		}
-	}
+	for (size_t i = 0; i < n_rows; i++)
+		guess_offer(&guess, rows[i].name);
 	(void)cay_fail(err, CAY_E_INVALID, 0, "unknown option '%.*s'",
 		       (int)size_min(dashes + len, 64), word);
-	return near ? cay_hint(err, "did you mean --%s?", near)
-		    : cay_hint(err, "--help lists the options");
+	return guess.meant ? cay_hint(err, "did you mean --%s?", guess.meant)
+			   : cay_hint(err, "--help lists the options");
 }
 
 /* By full name, or by a beginning that only one has. */

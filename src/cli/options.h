@@ -26,8 +26,5 @@ struct option_row {
 int options_parse(const struct option_row *rows, size_t n_rows, int argc, char **argv, void *ctx,
 		  int *ret_rest, bool *ret_dashes, struct cay_error *err);
 
-/* How many letters apart two words are. */
-size_t words_distance(const char *a, const char *b);
-
 /* The rows as help text on stdout. */
 void options_print(const struct option_row *rows, size_t n_rows);

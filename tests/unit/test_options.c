@@ -240,19 +240,6 @@ static void help(void **state)
 	check_ok(W("--", "--help"), "", 2, true);
 }
 
-static void distances(void **state)
-{
-	(void)state;
-	assert_int_equal(words_distance("", ""), 0);
-	assert_int_equal(words_distance("abc", "abc"), 0);
-	assert_int_equal(words_distance("abc", ""), 3);
-	assert_int_equal(words_distance("", "abc"), 3);
-	assert_int_equal(words_distance("abc", "abd"), 1);
-	assert_int_equal(words_distance("abc", "ab"), 1);
-	assert_int_equal(words_distance("bc", "abc"), 1);
-	assert_int_equal(words_distance("kitten", "sitting"), 3);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -269,7 +256,6 @@ int main(void)
 		cmocka_unit_test(long_words_are_survived),
 		cmocka_unit_test(errors_of_rows_pass),
 		cmocka_unit_test(help),
-		cmocka_unit_test(distances),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
