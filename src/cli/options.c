@@ -125,16 +125,75 @@ int options_parse(const struct option_row *rows, size_t n_rows, int argc, char *
 	return 0;
 }
 
+int options_parse_words(const struct option_row *rows, size_t n_rows, int argc, char **argv,
+			void *ctx, const char **ret_words, size_t max, struct cay_error *err)
+{
+	size_t n = 0;
+	bool dashes = false;
+
+	for (size_t i = 0; i < max; i++)
+		ret_words[i] = NULL;
+	for (int at = 0; at < argc; at++) {
+		int rest = 1;
+		int r = dashes ? 0
+			       : options_parse(rows, n_rows, argc - at, argv + at, ctx, &rest,
+					       &dashes, err);
+
+		if (r != 0)
+			return r;
+		at += rest - 1;
+		if (at + 1 >= argc)
+			return 0;
+		if (n == max)
+			return cay_fail(err, CAY_E_INVALID, 0, "cay %s: one word too many: '%.64s'",
+					argv[0], argv[at + 1]);
+		ret_words[n++] = argv[at + 1];
+	}
+	return 0;
+}
+
+/* One line, or more, for all that is known and refused. */
+static void print_refused(const struct option_row *rows, size_t n_rows)
+{
+	static const char title[] = "  not supported yet:";
+	size_t column = 0;
+
+	for (size_t i = 0; i < n_rows; i++) {
+		if (rows[i].help)
+			continue;
+		if (column == 0)
+			column = (size_t)printf("%s", title);
+		else if (column + strlen(rows[i].name) + 4 > 79)
+			column = (size_t)printf("\n   ") - 1;
+		column += (size_t)printf(" --%s", rows[i].name);
+	}
+	if (column > 0)
+		(void)printf("\n");
+}
+
+/* "-c, --code CODE" into text. */
+static const char *left_side(const struct option_row *row, char *text, size_t size)
+{
+	char letter[8] = "    ";
+
+	if (row->letter)
+		(void)snprintf(letter, sizeof(letter), "-%c, ", row->letter);
+	(void)snprintf(text, size, "%s--%s%s%s", letter, row->name, row->argument ? " " : "",
+		       row->argument ? row->argument : "");
+	return text;
+}
+
 void options_print(const struct option_row *rows, size_t n_rows)
 {
-	for (size_t i = 0; i < n_rows; i++) {
-		char left[64], letter[8] = "    ";
+	char left[64];
+	size_t width = 0;
 
-		if (rows[i].letter)
-			(void)snprintf(letter, sizeof(letter), "-%c, ", rows[i].letter);
-		(void)snprintf(left, sizeof(left), "%s--%s%s%s", letter, rows[i].name,
-			       rows[i].argument ? " " : "",
-			       rows[i].argument ? rows[i].argument : "");
-		(void)printf("  %-32s %s\n", left, rows[i].help);
-	}
+	for (size_t i = 0; i < n_rows; i++)
+		if (rows[i].help)
+			width = size_max(width, strlen(left_side(&rows[i], left, sizeof(left))));
+	for (size_t i = 0; i < n_rows; i++)
+		if (rows[i].help)
+			(void)printf("  %-*s  %s\n", (int)width,
+				     left_side(&rows[i], left, sizeof(left)), rows[i].help);
+	print_refused(rows, n_rows);
 }

@@ -186,9 +186,8 @@ SETTER(refuse)
 }
 
 static const struct option_row rows[] = {
-	{'l', "language", "NAME[@VERSION]", "python (default), sh; else by FILE's extension",
-	 set_language},
-	{'c', "code", "CODE", "the code itself; - as FILE reads it from standard input", set_code},
+	{'l', "language", "NAME[@VERSION]", "python (default), sh; else by FILE", set_language},
+	{'c', "code", "CODE", "the code; as FILE, - reads standard input", set_code},
 	{'e', "env", "K=V", "a variable; K alone passes the caller's own", set_env},
 	{0, "env-file", "FILE", "variables, one K=V a line", set_env_file},
 	{0, "stdin", "FILE", "the program's standard input", set_stdin},
@@ -198,45 +197,25 @@ static const struct option_row rows[] = {
 	{0, "disk", "SIZE", "size of /tmp and /workspace together (100m)", set_limit},
 	{0, "timeout", "TIME", "wall time (60): seconds, or 500ms, 5m, 1h", set_limit},
 	{0, "cpu-time", "TIME", "CPU time of all processes (not limited)", set_limit},
-	{0, "output-limit", "SIZE", "of each stream (1m with --json, else not limited)", set_limit},
+	{0, "output-limit", "SIZE", "of each stream (1m with --json, else none)", set_limit},
 	{0, "network", "MODE", "none (default)", set_network},
-	{0, "allow-domain", "DOMAIN", "needs a network: not supported yet", refuse},
-	{0, "block-domain", "DOMAIN", "needs a network: not supported yet", refuse},
+	{0, "allow-domain", "DOMAIN", NULL, refuse},
+	{0, "block-domain", "DOMAIN", NULL, refuse},
 	{'v', "volume", "SRC:DEST[:ro|rw]", "a host directory, read-only unless rw", set_volume},
-	{0, "workspace", "SRC[:ro|rw]", "what is seen at /workspace (a scratch directory)",
-	 set_workspace},
+	{0, "workspace", "SRC[:ro|rw]", "seen at /workspace (a scratch directory)", set_workspace},
 	{'w', "workdir", "PATH", "working directory (/workspace)", set_workdir},
 	{0, "put", "SRC[:DEST]", "a file or directory in, before", set_put},
 	{0, "get", "GLOB[:DEST]", "files out of the workspace, after", set_get},
-	{0, "image", "REF", "host (default)", set_image},
-	{0, "engine", "NAME", "auto (default), native, direct (no sandbox)", set_engine},
-	{0, "writable", NULL, "a writable root: not supported yet", refuse},
-	{0, "user", "NAME", "another user than cay: not supported yet", set_user},
-	{0, "sandbox", "ID", "in a live sandbox: not supported yet", refuse},
+	{0, "image", "REF", NULL, set_image},
+	{0, "engine", "auto|native|direct", "auto (default); direct is no sandbox", set_engine},
+	{0, "writable", NULL, NULL, refuse},
+	{0, "user", "NAME", NULL, set_user},
+	{0, "sandbox", "ID", NULL, refuse},
 	{0, "json", NULL, "the result as JSON on standard output", set_json},
 	{0, "allow-degraded", NULL, "run even where a limit can't be enforced", set_degraded},
-	{0, "cold", NULL, "never from a warm start: not supported yet", refuse},
-	{0, "dry-run", NULL, "show what would be done and enforced, and run nothing", set_dry_run},
+	{0, "cold", NULL, NULL, refuse},
+	{0, "dry-run", NULL, "show what would be done, and run nothing", set_dry_run},
 };
-
-static void print_help(void)
-{
-	(void)printf(
-		"usage: cay run [options] FILE [ARG...] | -c CODE [ARG...] | - | -- CMD [ARG...]\n\n"
-		"Runs code on an island of its own: no network, read-only system, private /tmp\n"
-		"and /workspace, limits; nothing is left behind.\n\n");
-	options_print(rows, ARRAY_LEN(rows));
-	(void)printf(
-		"\nexamples:\n"
-		"  cay run -c 'print(42)'\n"
-		"  cay run --workspace . script.py arg\n"
-		"  cay run --put data.csv --get 'out/*.png' plot.py\n"
-		"  cay run -m 256m --timeout 5 --json -- sh -c 'uname -a; id'\n\n"
-		"Options end at the first word that is none; -- ends them, too, so write it before\n"
-		"arguments of the program that could be taken for options.\n\n"
-		"exit code: the program's; 124 time limit; 137 out of memory; 128+n signal n;\n"
-		"125 cay failed; 126, 127 the program can't be executed, was not found\n");
-}
 
 /* "-": all of standard input is the code. */
 static int read_code_from_stdin(struct request *q, struct cay_error *err)
@@ -486,7 +465,7 @@ static bool asks_for_json(int argc, char **argv)
 	return false;
 }
 
-int cli_run(int argc, char **argv)
+static int run_run(int argc, char **argv)
 {
 	struct request *q = calloc(1, sizeof(*q));
 	struct cay_error err;
@@ -498,7 +477,7 @@ int cli_run(int argc, char **argv)
 	fill_stdio();
 	r = options_parse(rows, ARRAY_LEN(rows), argc, argv, q, &rest, &dashes, &err);
 	if (r == 1) {
-		print_help();
+		verb_print_help(&verb_run);
 		r = 0;
 	} else {
 		if (r == 0)
@@ -513,3 +492,21 @@ int cli_run(int argc, char **argv)
 	free(q);
 	return r;
 }
+
+const struct verb verb_run = {
+	.name = "run",
+	.summary = "run code, a script or a command on an island",
+	.usage = "[options] FILE [ARG...] | -c CODE [ARG...] | - | -- CMD [ARG...]",
+	.about = "Runs code on an island of its own: no network, read-only system, private /tmp\n"
+		 "and /workspace, limits; nothing is left behind.\n",
+	.examples = "  cay run -c 'print(42)'\n"
+		    "  cay run --workspace . script.py arg\n"
+		    "  cay run --put data.csv --get 'out/*.png' plot.py\n"
+		    "  cay run -m 256m --timeout 5 --json -- sh -c 'uname -a; id'\n",
+	.notes = "Options end at the first word that is none, or at --. Exit code: the program's;\n"
+		 "124 time limit; 137 memory; 128+n signal n; 125 cay failed; 126, 127 as in sh\n",
+	.argument = "FILE",
+	.rows = rows,
+	.n_rows = ARRAY_LEN(rows),
+	.run = run_run,
+};
