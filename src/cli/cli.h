@@ -50,8 +50,17 @@ int verb_parse(const struct verb *v, int argc, char **argv, void *ctx, const cha
  * code. */
 int cli_error(const struct cay_error *err, bool json);
 
-/* One line on stderr: "cay: …". */
+/* One line on stderr: "cay: …". A note is progress, and on a terminal quieter. */
 void cli_say(const char *fmt, ...) _printf_(1, 2);
+void cli_note(const char *fmt, ...) _printf_(1, 2);
+
+enum style { STYLE_PLAIN, STYLE_STRONG, STYLE_QUIET, STYLE_GOOD, STYLE_BAD, STYLE_DOUBT };
+
+/*
+ * What switches a style on, and all off for STYLE_PLAIN. "" where there are no
+ * colours: no terminal, TERM unset or dumb, NO_COLOR set and not empty.
+ */
+const char *cli_style(int fd, enum style style);
 
 struct json;
 

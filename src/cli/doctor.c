@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 struct request {
 	bool json, clean;
@@ -31,14 +32,20 @@ static const struct option_row rows[] = {
 	{0, "clean", NULL, "remove what killed runs left behind, and say how much", set_flag},
 };
 
+static void print_verdict(const struct probe *p)
+{
+	const char *word = p->ok ? "ok" : p->required ? "FAIL" : "no";
+	enum style style = p->ok ? STYLE_GOOD : p->required ? STYLE_BAD : STYLE_DOUBT;
+
+	(void)printf("%s%-5s%s ", cli_style(STDOUT_FILENO, style), word,
+		     cli_style(STDOUT_FILENO, STYLE_PLAIN));
+}
+
 static void print_table(const struct probe *p, size_t n, bool ok)
 {
 	for (size_t i = 0; i < n; i++) {
-		(void)printf("%-5s %-18s %-28s",
-			     p[i].ok         ? "ok"
-			     : p[i].required ? "FAIL"
-					     : "no",
-			     p[i].control, p[i].how);
+		print_verdict(&p[i]);
+		(void)printf("%-18s %-28s", p[i].control, p[i].how);
 		if (!p[i].ok)
 			(void)printf(" %s", p[i].why);
 		(void)printf("\n");

@@ -50,11 +50,12 @@ static struct row row_of(const struct runtime *rt)
 	};
 }
 
-static int print_row(struct listing *l, const struct row *r)
+static int print_row(struct listing *l, const struct row *r, enum style style)
 {
-	return buf_printf(&l->out, "%-*s  %-*s  %-*s  %-*s  %s\n", l->width.language, r->language,
+	return buf_printf(&l->out, "%s%-*s  %-*s  %-*s  %-*s  %s%s\n",
+			  cli_style(STDOUT_FILENO, style), l->width.language, r->language,
 			  l->width.version, r->version, l->width.reason, r->reason, l->width.source,
-			  r->source, r->program);
+			  r->source, r->program, cli_style(STDOUT_FILENO, STYLE_PLAIN));
 }
 
 static void add_json(struct listing *l, const struct runtime *rt)
@@ -85,7 +86,7 @@ static int list_missing(struct listing *l, const struct language *language)
 	}
 	(void)snprintf(how, sizeof(how), "not found; install the Debian package %s",
 		       language->package);
-	return print_row(l, &(struct row){language->name, "-", "", "-", how});
+	return print_row(l, &(struct row){language->name, "-", "", "-", how}, STYLE_QUIET);
 }
 
 static int list_found(struct listing *l, const struct language *language,
@@ -101,7 +102,7 @@ static int list_found(struct listing *l, const struct language *language,
 		if (l->json)
 			add_json(l, &runtimes->items[i]);
 		else
-			r = print_row(l, &row);
+			r = print_row(l, &row, STYLE_PLAIN);
 	}
 	return r;
 }
@@ -143,7 +144,7 @@ static int list(struct listing *l, const struct language *only, const struct set
 			measure(l, &row);
 		}
 	}
-	if (r == 0 && !l->json && print_row(l, &title) < 0)
+	if (r == 0 && !l->json && print_row(l, &title, STYLE_STRONG) < 0)
 		r = cay_fail(err, CAY_E_INTERNAL, ENOMEM, "list the runtimes");
 	for (size_t i = 0; i < n && r == 0; i++)
 		if (list_found(l, &first[i], &found[i]) < 0)
