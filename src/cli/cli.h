@@ -16,19 +16,21 @@ struct option_row;
 /* One a file. All that help, completion and the manual's test know of a verb stands here. */
 struct verb {
 	const char *name;
-	const char *summary;  /* its line in `cay help`; NULL: not listed */
-	const char *usage;    /* what follows its name */
-	const char *about;    /* whole lines, as the next two */
-	const char *examples; /* at least one */
-	const char *notes;    /* NULL: none */
-	const char *argument; /* what its first word is, in the words of option_row; NULL: none */
+	const char *summary;    /* its line in `cay help`; NULL: not listed */
+	const char *usage;      /* what follows its name */
+	const char *about;      /* whole lines, as the next two */
+	const char *examples;   /* at least one */
+	const char *notes;      /* NULL: none */
+	const char *argument;   /* what its first word is, in the words of option_row; NULL: none */
+	bool words_end_options; /* what follows the first word is not ours */
 	const struct option_row *rows;
 	size_t n_rows;
 	/* Takes its own argv (argv[0] is the verb) and returns the exit code. */
 	int (*run)(int argc, char **argv);
 };
 
-extern const struct verb verb_config, verb_doctor, verb_help, verb_run, verb_runtimes, verb_version;
+extern const struct verb verb_complete, verb_config, verb_doctor, verb_help, verb_run,
+	verb_runtimes, verb_version;
 
 extern const struct verb *const verbs[]; /* ends with a NULL */
 

@@ -8,7 +8,8 @@
 #include <string.h>
 
 const struct verb *const verbs[] = {
-	&verb_run, &verb_doctor, &verb_runtimes, &verb_config, &verb_version, &verb_help, NULL,
+	&verb_run,     &verb_doctor, &verb_runtimes, &verb_config,
+	&verb_version, &verb_help,   &verb_complete, NULL,
 };
 
 const struct verb *verb_find(const char *name)

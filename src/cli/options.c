@@ -152,6 +152,23 @@ int options_parse_words(const struct option_row *rows, size_t n_rows, int argc, 
 	return 0;
 }
 
+const struct option_row *options_awaiting(const struct option_row *rows, size_t n_rows,
+					  const char *word)
+{
+	const struct option_row *row = NULL;
+
+	if (strncmp(word, "--", 2) == 0) {
+		row = find_long(rows, n_rows, word + 2, strlen(word + 2));
+		return row && row->argument ? row : NULL;
+	}
+	for (const char *p = word + 1; *p; p++) {
+		row = find_letter(rows, n_rows, *p);
+		if (!row || row->argument)
+			return row && !p[1] ? row : NULL;
+	}
+	return NULL;
+}
+
 /* One line, or more, for all that is known and refused. */
 static void print_refused(const struct option_row *rows, size_t n_rows)
 {

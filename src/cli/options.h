@@ -37,5 +37,9 @@ int options_parse(const struct option_row *rows, size_t n_rows, int argc, char *
 int options_parse_words(const struct option_row *rows, size_t n_rows, int argc, char **argv,
 			void *ctx, const char **ret_words, size_t max, struct cay_error *err);
 
+/* The row whose value is the word after this one: of "--code", "-c", "-qc"; NULL if none is. */
+const struct option_row *options_awaiting(const struct option_row *rows, size_t n_rows,
+					  const char *word);
+
 /* The rows as help text on stdout. */
 void options_print(const struct option_row *rows, size_t n_rows);

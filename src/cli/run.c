@@ -506,6 +506,7 @@ const struct verb verb_run = {
 	.notes = "Options end at the first word that is none, or at --. Exit code: the program's;\n"
 		 "124 time limit; 137 memory; 128+n signal n; 125 cay failed; 126, 127 as in sh\n",
 	.argument = "FILE",
+	.words_end_options = true,
 	.rows = rows,
 	.n_rows = ARRAY_LEN(rows),
 	.run = run_run,
