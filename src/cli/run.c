@@ -11,6 +11,7 @@
 #include "cli/output.h"
 #include "cli/run_dry.h"
 #include "cli/run_files.h"
+#include "cli/run_language.h"
 #include "core/result.h"
 #include "engine/engine.h"
 #include "image/runtime.h"
@@ -235,23 +236,6 @@ static int read_code_from_stdin(struct request *q, struct cay_error *err)
 	return q->spec.code ? 0 : cay_fail(err, CAY_E_INTERNAL, ENOMEM, "keep the code");
 }
 
-static int default_language(struct spec *s, struct cay_error *err)
-{
-	const char *slash = s->file ? strrchr(s->file, '/') : NULL;
-	const char *dot = s->file ? strrchr(slash ? slash : s->file, '.') : NULL;
-
-	if (s->language)
-		return 0;
-	if (dot)
-		s->language = language_by_extension(s->file);
-	else
-		s->language = language_find("python");
-	if (s->language)
-		return 0;
-	(void)cay_fail(err, CAY_E_RUNTIME, 0, "no language has the extension of %.256s", s->file);
-	return cay_hint(err, "say which: cay run -l NAME FILE");
-}
-
 /* What follows the options: FILE, -, or after -- a command. */
 static int take_words(struct request *q, int argc, char **argv, int at, bool dashes,
 		      struct cay_error *err)
@@ -284,7 +268,7 @@ static int take_words(struct request *q, int argc, char **argv, int at, bool das
 		r = strv_add(&s->args, argv[at]);
 	if (r < 0)
 		return cay_fail(err, CAY_E_INVALID, -r, "read the arguments");
-	return s->kind == SPEC_ARGV ? 0 : default_language(s, err);
+	return 0;
 }
 
 /* Whatever fd 0, 1 or 2 a caller closed, our own files must not take its place. */
@@ -445,7 +429,7 @@ static int run_request(struct request *q, struct cay_error *err)
 	bool has_runtime = q->spec.kind != SPEC_ARGV;
 
 	settings_init(&settings);
-	if (settings_load(&settings, err) < 0)
+	if (run_language_choose(&q->spec, err) < 0 || settings_load(&settings, err) < 0)
 		return -1;
 	if (has_runtime &&
 	    runtime_choose(&settings, q->spec.language, q->spec.version, &rt, err) < 0)

@@ -8,6 +8,7 @@
 #include <stddef.h>
 
 #define LANGUAGE_WORDS_MAX 6
+#define LANGUAGE_DEFAULT   "python" /* where nothing says which */
 
 /*
  * A program name; a '*' in it stands for each number from first to last:
