@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/signalfd.h>
 #include <unistd.h>
 
 #define LINE_MAX_BYTES (64u << 10)
@@ -100,6 +101,20 @@ int cli_error(const struct cay_error *err, bool json)
 	else
 		cli_say("%s", err->text);
 	return err->exit_code;
+}
+
+int cli_catch_signals(sigset_t *ret_before)
+{
+	sigset_t set;
+
+	(void)signal(SIGPIPE, SIG_IGN);
+	(void)sigemptyset(&set);
+	(void)sigaddset(&set, SIGINT);
+	(void)sigaddset(&set, SIGTERM);
+	(void)sigaddset(&set, SIGHUP);
+	(void)sigaddset(&set, SIGQUIT);
+	(void)sigprocmask(SIG_BLOCK, &set, ret_before);
+	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
 int cli_mount_rules(const struct settings *s, struct mount_rules *ret, struct cay_error *err)

@@ -7,6 +7,7 @@
 #include "policy/mounts.h"
 #include "settings/settings.h"
 
+#include <signal.h>
 #include <stdbool.h>
 
 #define EXIT_OURS 125 /* cay itself failed */
@@ -63,6 +64,12 @@ enum style { STYLE_PLAIN, STYLE_STRONG, STYLE_QUIET, STYLE_GOOD, STYLE_BAD, STYL
  * colours: no terminal, TERM unset or dumb, NO_COLOR set and not empty.
  */
 const char *cli_style(int fd, enum style style);
+
+/*
+ * From here on SIGINT, SIGTERM, SIGHUP and SIGQUIT are read from this signalfd;
+ * -1 and errno. *ret_before is the signal mask as it was; NULL where nobody asks.
+ */
+int cli_catch_signals(sigset_t *ret_before);
 
 struct json;
 

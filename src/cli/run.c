@@ -12,6 +12,7 @@
 #include "cli/run_dry.h"
 #include "cli/run_files.h"
 #include "cli/run_language.h"
+#include "cli/run_watch.h"
 #include "core/result.h"
 #include "engine/engine.h"
 #include "image/runtime.h"
@@ -25,7 +26,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
@@ -37,7 +37,7 @@ struct request {
 	struct spec spec;
 	const char *code; /* -c */
 	bool code_from_stdin;
-	bool json, dry_run, output_limited;
+	bool json, dry_run, output_limited, watch;
 };
 
 #define SETTER(name)                                                               \
@@ -153,6 +153,12 @@ SETTER(set_dry_run)
 	return 0;
 }
 
+SETTER(set_watch)
+{
+	((struct request *)ctx)->watch = true;
+	return 0;
+}
+
 SETTER(set_network)
 {
 	if (strcmp(value, "none") == 0)
@@ -215,6 +221,7 @@ static const struct option_row rows[] = {
 	{0, "json", NULL, "the result as JSON on standard output", set_json},
 	{0, "allow-degraded", NULL, "run even where a limit can't be enforced", set_degraded},
 	{0, "cold", NULL, NULL, refuse},
+	{0, "watch", NULL, "run FILE again after each save, until Ctrl-C", set_watch},
 	{0, "dry-run", NULL, "show what would be done, and run nothing", set_dry_run},
 };
 
@@ -236,6 +243,15 @@ static int read_code_from_stdin(struct request *q, struct cay_error *err)
 	return q->spec.code ? 0 : cay_fail(err, CAY_E_INTERNAL, ENOMEM, "keep the code");
 }
 
+static int check_watch(const struct request *q, const char *word, bool dashes,
+		       struct cay_error *err)
+{
+	if (!q->watch || (!q->code && !dashes && word && strcmp(word, "-") != 0))
+		return 0;
+	(void)cay_fail(err, CAY_E_INVALID, 0, "--watch needs a FILE to watch");
+	return cay_hint(err, "cay run --watch FILE [ARG...]");
+}
+
 /* What follows the options: FILE, -, or after -- a command. */
 static int take_words(struct request *q, int argc, char **argv, int at, bool dashes,
 		      struct cay_error *err)
@@ -243,6 +259,8 @@ static int take_words(struct request *q, int argc, char **argv, int at, bool das
 	struct spec *s = &q->spec;
 	int r = 0;
 
+	if (check_watch(q, at < argc ? argv[at] : NULL, dashes, err) < 0)
+		return -1;
 	if (q->code) {
 		s->kind = SPEC_CODE;
 		s->code_len = strlen(q->code);
@@ -300,20 +318,6 @@ static int open_stdin(const struct request *q, const struct run_files *files, in
 	return 0;
 }
 
-static int open_cancel(void)
-{
-	sigset_t set;
-
-	(void)signal(SIGPIPE, SIG_IGN);
-	(void)sigemptyset(&set);
-	(void)sigaddset(&set, SIGINT);
-	(void)sigaddset(&set, SIGTERM);
-	(void)sigaddset(&set, SIGHUP);
-	(void)sigaddset(&set, SIGQUIT);
-	(void)sigprocmask(SIG_BLOCK, &set, NULL);
-	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-}
-
 static int choose_engine(const struct request *q, const struct settings *s,
 			 const struct engine **ret, struct cay_error *err)
 {
@@ -354,6 +358,12 @@ static void describe(const struct request *q, const struct runtime *rt, const ch
 	}
 }
 
+/* Cancelled by --watch itself, which says why. */
+static bool is_outdated(const struct request *q, const struct result *res)
+{
+	return q->watch && res->status == STATUS_CANCELLED && res->signal == WATCH_CANCEL;
+}
+
 static int report(const struct request *q, struct output *o, struct result *res)
 {
 	int code = result_exit_code(res);
@@ -371,7 +381,7 @@ static int report(const struct request *q, struct output *o, struct result *res)
 		if (cli_print_json(result_json(res)) != 0)
 			code = EXIT_OURS;
 	}
-	if (res->status != STATUS_OK)
+	if (res->status != STATUS_OK && !is_outdated(q, res))
 		cli_say("%s", res->message);
 	for (size_t i = 0; i < res->isolation.degraded.len; i++)
 		cli_say("degraded: the limit %s was not enforced",
@@ -409,7 +419,7 @@ static int carry_out(struct request *q, const struct settings *settings, const s
 		return -1;
 	}
 	output_init(&out, q->json, q->json || q->output_limited ? plan->limits.output_bytes : 0);
-	run.cancel_fd = cancel = open_cancel();
+	run.cancel_fd = cancel = cli_catch_signals(NULL);
 	run.sink = output_sink(&out);
 	run_files_attach(files, &run, &res);
 	r = engine->run(&run, &res, err);
@@ -441,6 +451,16 @@ static int run_request(struct request *q, struct cay_error *err)
 	return carry_out(q, &settings, has_runtime ? &rt : NULL, &files, err);
 }
 
+/* A whole run, its error told; returns the exit code. */
+static int run_once(void *ctx)
+{
+	struct request *q = ctx;
+	struct cay_error err;
+	int r = run_request(q, &err);
+
+	return r < 0 ? cli_error(&err, q->json) : r;
+}
+
 static bool asks_for_json(int argc, char **argv)
 {
 	for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
@@ -467,7 +487,7 @@ static int run_run(int argc, char **argv)
 		if (r == 0)
 			r = take_words(q, argc, argv, rest, dashes, &err);
 		if (r == 0)
-			r = run_request(q, &err);
+			r = q->watch ? run_watch(&q->spec, run_once, q, &err) : run_once(q);
 		/* Where an option was wrong, those behind it were not read. */
 		if (r < 0)
 			r = cli_error(&err, q->json || asks_for_json(argc, argv));
@@ -485,6 +505,7 @@ const struct verb verb_run = {
 		 "and /workspace, limits; nothing is left behind.\n",
 	.examples = "  cay run -c 'print(42)'\n"
 		    "  cay run --workspace . script.py arg\n"
+		    "  cay run --watch script.py\n"
 		    "  cay run --put data.csv --get 'out/*.png' plot.py\n"
 		    "  cay run -m 256m --timeout 5 --json -- sh -c 'uname -a; id'\n",
 	.notes = "Options end at the first word that is none, or at --. Exit code: the program's;\n"
