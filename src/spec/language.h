@@ -10,6 +10,7 @@
 
 #define LANGUAGE_WORDS_MAX 6
 #define LANGUAGE_ARGV_MAX  14
+#define LANGUAGE_DEFAULT   "python" /* where nothing says which */
 
 /*
  * A program name; a '*' in it stands for each number from first to last:
