@@ -4,7 +4,7 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 TESTS ?=
 
-.PHONY: all run test unit asan integration bench install clean format
+.PHONY: all run test unit asan integration bench languages install clean format
 
 # Meson has much to say, of which only a failure is of interest.
 setup = echo "configuring $(firstword $(1))"; out=$$(meson setup $(1) 2>&1) || { \
@@ -55,6 +55,11 @@ bench:
 	@$(MAKE) --no-print-directory all build-bench/build.ninja
 	@ninja -C build-bench --quiet
 	@/usr/bin/python3 tests/bench/bench.py
+
+# Writes docs/languages.md: each language is run, on an island and without one.
+languages: all
+	@tools/setup test
+	@/usr/bin/python3 tests/bench/languages.py
 
 install: all
 	@meson configure build -Dprefix=$(PREFIX) && ninja -C build --quiet

@@ -193,7 +193,8 @@ SETTER(refuse)
 }
 
 static const struct option_row rows[] = {
-	{'l', "language", "NAME[@VERSION]", "python (default), sh; else by FILE", set_language},
+	{'l', "language", "NAME[@VERSION]", "python (default), node@22, bash, go, c++ ...",
+	 set_language},
 	{'c', "code", "CODE", "the code; as FILE, - reads standard input", set_code},
 	{'e', "env", "K=V", "a variable; K alone passes the caller's own", set_env},
 	{0, "env-file", "FILE", "variables, one K=V a line", set_env_file},

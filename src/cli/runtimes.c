@@ -262,16 +262,15 @@ const struct verb verb_runtimes = {
 		 "which one a run without a version gets: the preferred one, else the newest.\n",
 	.examples = "  cay runtimes\n"
 		    "  cay runtimes python\n",
-	.notes =
-		"Runtimes are found in /usr/local/bin and /usr/bin, where Debian has further Go and\n"
-		"Java, and in the directories that settings name (a prefix with bin/ in it, or a\n"
-		"directory with the program itself):\n"
-		"\n"
-		"  [language python]\n"
-		"  prefer = 3.12\n"
-		"  path = /opt/python-3.12\n"
-		"\n"
-		"`cay run -l python@3.12` asks for a version.\n",
+	.notes = "Runtimes are found in /usr/local/bin and /usr/bin, where Debian has further Go\n"
+		 "and Java, and in the directories that settings name (a prefix with bin/ in it,\n"
+		 "or a directory with the program itself):\n"
+		 "\n"
+		 "  [language python]\n"
+		 "  prefer = 3.12\n"
+		 "  path = /opt/python-3.12\n"
+		 "\n"
+		 "`cay run -l python@3.12` asks for a version.\n",
 	.argument = "LANGUAGE",
 	.rows = rows,
 	.n_rows = ARRAY_LEN(rows),

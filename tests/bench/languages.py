@@ -33,9 +33,15 @@ Compiled languages are compiled on the island, under the run's limits and within
 """
 
 
-def runtimes():
-    out = subprocess.run([CAY, "runtimes", "--json"], check=True, stdout=subprocess.PIPE).stdout
-    return {row["language"]: row for row in json.loads(out)["runtimes"]}
+def cay_json(*args):
+    return json.loads(subprocess.run([CAY, *args], check=True, stdout=subprocess.PIPE).stdout)
+
+
+def versions_here():
+    found = {}
+    for row in cay_json("runtimes", "--json")["runtimes"]:
+        found.setdefault(row["language"], []).append(row["version"] or "no version")
+    return found
 
 
 def seconds(language, engine):
@@ -46,6 +52,7 @@ def seconds(language, engine):
 
 
 def measure(language):
+    """Medians in milliseconds, by engine; in turns, so that a neighbour slows both down."""
     times = {"direct": [], "native": []}
     for _ in range(ROUNDS):
         for engine, series in times.items():
@@ -53,19 +60,34 @@ def measure(language):
     return {engine: statistics.median(series) for engine, series in times.items()}
 
 
-def describe(language, versions, times):
-    extra = times["native"] - times["direct"]
-    lines = [f"## {language.title}", "",
-             f"`-l {language.name}`" + (f", also {', '.join(versions['aliases'])}"
-                                        if versions["aliases"] else "")
-             + f"; files {', '.join(versions['extensions'])}; package {versions['package']}", "",
-             f"Tried: {versions['version'] or 'no version'}. "
-             f"{times['direct']:.0f} ms without an island, {times['native']:.0f} ms on one "
-             f"({extra:+.1f} ms{', with compiling' if language.compiled else ''}).", ""]
-    if language.special:
-        lines += [language.special, ""]
-    return "\n".join(lines)
+def row(language, versions, times):
+    return (f"| {language.title} | `{language.name}` | {', '.join(versions)} | "
+            f"{times['direct']:.0f} | {times['native']:.0f} | "
+            f"{times['native'] - times['direct']:+.1f} |")
+
+
+def write(measured):
+    lines = [HEAD.rstrip(), "", "| Language | `-l` | Tried | Bare, ms | On an island, ms | Difference |",
+             "|---|---|---|---|---|---|"]
+    lines += [row(*entry) for entry in measured]
+    lines += ["", f"Medians of {ROUNDS} cold starts in turns, of a program that prints its "
+              "arguments; with compiling where there is that. Bare is `--engine direct`.",
+              "", "## What is special", ""]
+    lines += [f"- **{l.title}**: {l.special}" for l, _, _ in measured if l.special]
+    DOC.write_text("\n".join(lines) + "\n")
+
+
+def main():
+    here = versions_here()
+    missing = [l.title for l in LANGUAGES if l.name not in here]
+    if missing:
+        sys.exit(f"not on this machine: {', '.join(missing)}; `tools/setup test` installs them")
+    measured = []
+    for language in LANGUAGES:
+        print(language.title, file=sys.stderr)
+        measured.append((language, here[language.name], measure(language)))
+    write(measured)
 
 
 if __name__ == "__main__":
-    print(json.dumps(runtimes(), indent=1)[:1500])
+    main()
