@@ -8,7 +8,8 @@
 
 #define VERSION_SIZE 32
 
-/* Numbers with dots between, then perhaps a suffix as in "3.13.0rc1+"; shorter than VERSION_SIZE. */
+/* Numbers with dots between, then perhaps a suffix as in "3.13.0rc1+"; shorter than VERSION_SIZE.
+ */
 bool version_valid(const char *version);
 
 /* Digits and dots as a request may say them: "3", "3.12", "3.12.1". */
