@@ -5,7 +5,7 @@
  * that it knows already: the names of the language's row are tried one by one
  * in the few directories there are, each hit costs a stat, and its version comes
  * from the cache. Only a program that is new, or has changed, is searched for
- * its version. Nothing is ever executed.
+ * its version (runtime_version.c). Nothing is ever executed.
  */
 #include "image/runtime.h"
 
@@ -104,7 +104,8 @@ static void find_version(struct search *s, const char *resolved, const char *nam
 
 /*
  * Whether an island can follow the links from path to its file. Where a link
- * lies counts, not only where it ends: /etc/alternatives is not on the island.
+ * lies counts, not only where it ends: what leads by way of /etc/alternatives,
+ * which an administrator may turn at any time, is taken for what it is now.
  */
 static bool links_visible(const struct search *s, const struct place *at, const char *path)
 {

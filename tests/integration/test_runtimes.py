@@ -131,6 +131,35 @@ def test_java_without_a_compiler(cay, config, place):
     assert "default-jdk-headless" in error["hint"]
 
 
+def without(cay, *programs):
+    """cay, on a machine that lacks these programs."""
+    hide = "".join(f"mount --bind /dev/null {p} && " for p in programs)
+    cay.prefix = ["unshare", "--mount", "sh", "-c", f'{hide}exec "$@"', "sh"]
+    return cay
+
+
+def test_language_that_is_not_here(cay, root):
+    found = [r["program"] for r in runtimes(cay, "zsh")] or must_work("no zsh to take away")
+    cay = without(cay, *found)
+    answer = cay("runtimes", "--json", "zsh").ok().json
+    assert answer == {"runtimes": [], "missing": [{"language": "zsh", "package": "zsh"}]}
+    line = cay("runtimes", "zsh").ok().text.splitlines()[1]
+    assert line.split(None, 3) == ["zsh", "-", "missing", "install the Debian package zsh"]
+    error = cay.refused("-l", "zsh", "-c", "1")
+    assert error["code"] == "runtime_not_found" and error["message"] == "no zsh found"
+    assert "install the Debian package zsh" in error["hint"]
+
+
+def test_typescript_without_esbuild_or_node(cay, root):
+    tools = {r["tool"] for r in runtimes(cay, "ts")} - {None} or must_work("no esbuild to take away")
+    programs = [r["program"] for r in runtimes(cay, "ts")]
+    error = without(cay, *tools).refused("-l", "ts@20", "-c", "1")
+    assert error["code"] == "runtime_not_found" and "no esbuild found" in error["message"]
+    assert "install the Debian packages nodejs esbuild" in error["hint"]
+    error = without(cay, *programs).refused("-l", "ts", "-c", "1")
+    assert error["message"] == "no node found, which typescript runs on"
+
+
 def test_source_has_file_and_line(cay, config, place):
     (place / "bin").mkdir()
     (place / "bin" / "lua5.3").write_text("")
