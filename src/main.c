@@ -22,7 +22,7 @@ int main(int argc, char **argv)
 	title_init(argc, argv);
 	if (!v)
 		return EXIT_OURS;
-	code = argc > 1 ? v->run(argc - 1, argv + 1) : v->run(argc, argv);
+	code = v->run(argc - 1, argv + 1);
 	if (fflush(stdout) != 0 || ferror(stdout)) {
 		cli_say("standard output: %s", strerror(errno));
 		return EXIT_OURS;

@@ -12,31 +12,70 @@
 #include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
 #include <unistd.h>
 
 #define LINE_MAX_BYTES (64u << 10)
 
+static bool wants_colour(int fd)
+{
+	const char *no = getenv("NO_COLOR"), *term = getenv("TERM");
+
+	return !(no && no[0]) && term && strcmp(term, "dumb") != 0 && isatty(fd) == 1;
+}
+
+const char *cli_style(int fd, enum style style)
+{
+	static const char *const sequences[] = {
+		[STYLE_PLAIN] = "\033[0m", [STYLE_STRONG] = "\033[1m", [STYLE_QUIET] = "\033[2m",
+		[STYLE_GOOD] = "\033[32m", [STYLE_BAD] = "\033[1;31m", [STYLE_DOUBT] = "\033[33m",
+	};
+
+	return wants_colour(fd) ? sequences[style] : "";
+}
+
 /* Messages carry names that others chose: on a terminal they must not act. */
-static void write_line(struct buf *line)
+static int append_harmless(struct buf *out, struct buf *text)
 {
 	struct text_filter filter = {0};
-	_cleanup_(buf_done) struct buf safe = BUF(4 * LINE_MAX_BYTES);
 
-	text_flatten(line->data, line->len);
-	if (text_filter_feed(&filter, &safe, line->data, line->len) < 0 ||
-	    text_filter_end(&filter, &safe) < 0 || buf_append_str(&safe, "\n") < 0)
+	text_flatten(text->data, text->len);
+	if (text_filter_feed(&filter, out, text->data, text->len) < 0)
+		return -1;
+	return text_filter_end(&filter, out);
+}
+
+/* The styles are of the prefix and of the message. One write, so that lines stay whole. */
+static void say(enum style prefix, enum style message, const char *fmt, va_list ap)
+{
+	_cleanup_(buf_done) struct buf text = BUF(LINE_MAX_BYTES), line = BUF(4 * LINE_MAX_BYTES);
+	const char *plain = cli_style(STDERR_FILENO, STYLE_PLAIN);
+
+	if (buf_vprintf(&text, fmt, ap) < 0 ||
+	    buf_printf(&line, "%scay:%s%s ", cli_style(STDERR_FILENO, prefix), plain,
+		       cli_style(STDERR_FILENO, message)) < 0 ||
+	    append_harmless(&line, &text) < 0 || buf_printf(&line, "%s\n", plain) < 0)
 		return;
-	(void)fd_write_all(STDERR_FILENO, safe.data, safe.len);
+	(void)fd_write_all(STDERR_FILENO, line.data, line.len);
 }
 
 void cli_say(const char *fmt, ...)
 {
-	_cleanup_(buf_done) struct buf line = BUF(LINE_MAX_BYTES);
 	va_list ap;
 
 	va_start(ap, fmt);
-	if (buf_append_str(&line, "cay: ") == 0 && buf_vprintf(&line, fmt, ap) == 0)
-		write_line(&line);
+	say(STYLE_STRONG, STYLE_PLAIN, fmt, ap);
+	va_end(ap);
+}
+
+void cli_note(const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	say(STYLE_QUIET, STYLE_QUIET, fmt, ap);
 	va_end(ap);
 }
 
@@ -62,6 +101,20 @@ int cli_error(const struct cay_error *err, bool json)
 	else
 		cli_say("%s", err->text);
 	return err->exit_code;
+}
+
+int cli_catch_signals(sigset_t *ret_before)
+{
+	sigset_t set;
+
+	(void)signal(SIGPIPE, SIG_IGN);
+	(void)sigemptyset(&set);
+	(void)sigaddset(&set, SIGINT);
+	(void)sigaddset(&set, SIGTERM);
+	(void)sigaddset(&set, SIGHUP);
+	(void)sigaddset(&set, SIGQUIT);
+	(void)sigprocmask(SIG_BLOCK, &set, ret_before);
+	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
 int cli_mount_rules(const struct settings *s, struct mount_rules *ret, struct cay_error *err)

@@ -7,35 +7,69 @@
 #include "policy/mounts.h"
 #include "settings/settings.h"
 
+#include <signal.h>
 #include <stdbool.h>
 
 #define EXIT_OURS 125 /* cay itself failed */
 
-/* Each takes its own argv (argv[0] is the verb) and returns the exit code. */
-int cli_config(int argc, char **argv);
-int cli_doctor(int argc, char **argv);
-int cli_help(int argc, char **argv);
-int cli_run(int argc, char **argv);
-int cli_runtimes(int argc, char **argv);
-int cli_version(int argc, char **argv);
+struct option_row;
 
+/* One a file. All that help, completion and the manual's test know of a verb stands here. */
 struct verb {
 	const char *name;
-	const char *summary;
+	const char *summary;    /* its line in `cay help`; NULL: not listed */
+	const char *usage;      /* what follows its name */
+	const char *about;      /* whole lines, as the next two */
+	const char *examples;   /* at least one */
+	const char *notes;      /* NULL: none */
+	const char *argument;   /* what its first word is, in the words of option_row; NULL: none */
+	bool words_end_options; /* what follows the first word is not ours */
+	const struct option_row *rows;
+	size_t n_rows;
+	/* Takes its own argv (argv[0] is the verb) and returns the exit code. */
 	int (*run)(int argc, char **argv);
 };
 
-extern const struct verb verbs[]; /* ends with a NULL name */
+extern const struct verb verb_complete, verb_config, verb_doctor, verb_help, verb_run,
+	verb_runtimes, verb_version;
+
+extern const struct verb *const verbs[]; /* ends with a NULL */
 
 /* By name; NULL, said on stderr with the nearest one, if there is none. */
 const struct verb *verb_find(const char *name);
+
+/* The help of one verb, on stdout. */
+void verb_print_help(const struct verb *v);
+
+/*
+ * Reads the options of a verb with at most max words, wherever they stand; words
+ * that are not there are NULL. Returns 1 when help was asked for and printed,
+ * else 0 or -1.
+ */
+int verb_parse(const struct verb *v, int argc, char **argv, void *ctx, const char **ret_words,
+	       size_t max, struct cay_error *err);
 
 /* Says the error in one line on stderr, and as an object on stdout where json; returns the exit
  * code. */
 int cli_error(const struct cay_error *err, bool json);
 
-/* One line on stderr: "cay: …". */
+/* One line on stderr: "cay: …". A note is progress, and on a terminal quieter. */
 void cli_say(const char *fmt, ...) _printf_(1, 2);
+void cli_note(const char *fmt, ...) _printf_(1, 2);
+
+enum style { STYLE_PLAIN, STYLE_STRONG, STYLE_QUIET, STYLE_GOOD, STYLE_BAD, STYLE_DOUBT };
+
+/*
+ * What switches a style on, and all off for STYLE_PLAIN. "" where there are no
+ * colours: no terminal, TERM unset or dumb, NO_COLOR set and not empty.
+ */
+const char *cli_style(int fd, enum style style);
+
+/*
+ * From here on SIGINT, SIGTERM, SIGHUP and SIGQUIT are read from this signalfd;
+ * -1 and errno. *ret_before is the signal mask as it was; NULL where nobody asks.
+ */
+int cli_catch_signals(sigset_t *ret_before);
 
 struct json;
 

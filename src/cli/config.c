@@ -3,6 +3,7 @@
 #include "base/attr.h"
 #include "base/buf.h"
 #include "base/json.h"
+#include "cli/options.h"
 #include "core/error.h"
 #include "settings/settings.h"
 
@@ -13,21 +14,6 @@
 #include <unistd.h>
 
 #define SHOW_MAX_BYTES (16u << 20)
-
-static const char help[] =
-	"usage: cay config show [--json] | check | path\n"
-	"\n"
-	"  show    every setting in force, and the file and line it came from\n"
-	"  check   read all settings files and say what is wrong with them\n"
-	"  path    the settings files, in the order they are read\n"
-	"\n"
-	"  --json  show: an array of {section, key, value, origin}\n"
-	"  --help  this text\n"
-	"\n"
-	"Settings come from /etc/cay/cay.conf, then $XDG_CONFIG_HOME/cay/cay.conf or\n"
-	"~/.config/cay/cay.conf, then the file that CAY_CONFIG names. A later file\n"
-	"overrides single values and adds to lists. As root, only files that are root's\n"
-	"own are read; any other is an error.\n";
 
 /* What was printed may still sit in stdio's buffer, and the disk behind it be full. */
 static int finish(bool json)
@@ -167,15 +153,6 @@ static const struct action {
 	{"path", path, false},
 };
 
-static int usage_error(bool json, const char *what, const char *word)
-{
-	struct cay_error err;
-
-	(void)cay_fail(&err, CAY_E_INVALID, 0, "%s%s", what, word);
-	(void)cay_hint(&err, "cay config show|check|path; cay config --help says more");
-	return cli_error(&err, json);
-}
-
 static const struct action *find_action(const char *name)
 {
 	for (size_t i = 0; i < ARRAY_LEN(actions); i++)
@@ -184,28 +161,61 @@ static const struct action *find_action(const char *name)
 	return NULL;
 }
 
-int cli_config(int argc, char **argv)
+static int set_json(void *ctx, const struct option_row *row _unused_, const char *value _unused_,
+		    struct cay_error *err _unused_)
 {
-	const struct action *action = NULL;
-	bool json = false;
+	*(bool *)ctx = true;
+	return 0;
+}
 
-	for (int i = 1; i < argc; i++) {
-		if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
-			(void)fputs(help, stdout);
-			return finish(json);
-		}
-		if (strcmp(argv[i], "--json") == 0)
-			json = true;
-		else if (argv[i][0] == '-')
-			return usage_error(json, "unknown option ", argv[i]);
-		else if (action)
-			return usage_error(json, "one word too many: ", argv[i]);
-		else if (!(action = find_action(argv[i])))
-			return usage_error(json, "unknown: config ", argv[i]);
-	}
-	if (!action)
-		return usage_error(json, "config show, check or path?", "");
-	if (json && !action->json)
-		return usage_error(json, "no --json with config ", action->name);
+static const struct option_row rows[] = {
+	{0, "json", NULL, "show: an array of {section, key, value, origin}", set_json},
+};
+
+static int choose(const char *name, bool json, const struct action **ret, struct cay_error *err)
+{
+	*ret = name ? find_action(name) : NULL;
+	if (!name)
+		(void)cay_fail(err, CAY_E_INVALID, 0, "config show, check or path?");
+	else if (!*ret)
+		(void)cay_fail(err, CAY_E_INVALID, 0, "unknown: config %.64s", name);
+	else if (json && !(*ret)->json)
+		(void)cay_fail(err, CAY_E_INVALID, 0, "no --json with config %s", name);
+	else
+		return 0;
+	return cay_hint(err, "cay config show|check|path; cay config --help says more");
+}
+
+static int run_config(int argc, char **argv)
+{
+	const struct action *action;
+	const char *name;
+	struct cay_error err;
+	bool json = false;
+	int r = verb_parse(&verb_config, argc, argv, &json, &name, 1, &err);
+
+	if (r == 1)
+		return finish(json);
+	if (r < 0 || choose(name, json, &action, &err) < 0)
+		return cli_error(&err, json);
 	return action->run(json);
 }
+
+const struct verb verb_config = {
+	.name = "config",
+	.summary = "show, check and locate the settings",
+	.usage = "show [--json] | check | path",
+	.about = "  show    every setting in force, and the file it came from\n"
+		 "  check   read all settings files and say what is wrong with them\n"
+		 "  path    the settings files, in the order they are read\n",
+	.examples = "  cay config show | grep limits\n"
+		    "  CAY_CONFIG=./cay.conf cay config check\n",
+	.notes = "Settings come from /etc/cay/cay.conf, then $XDG_CONFIG_HOME/cay/cay.conf or\n"
+		 "~/.config/cay/cay.conf, then the file that CAY_CONFIG names. A later file\n"
+		 "overrides single values and adds to lists. As root, only files that are root's\n"
+		 "own are read; any other is an error.\n",
+	.argument = "show|check|path",
+	.rows = rows,
+	.n_rows = ARRAY_LEN(rows),
+	.run = run_config,
+};

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 struct request {
 	bool json, clean;
@@ -31,23 +32,20 @@ static const struct option_row rows[] = {
 	{0, "clean", NULL, "remove what killed runs left behind, and say how much", set_flag},
 };
 
-static void print_help(void)
+static void print_verdict(const struct probe *p)
 {
-	(void)printf("usage: cay doctor [--json] [--clean]\n\n"
-		     "Tries each control of the sandbox for real and prints what works, how, and\n"
-		     "what to do where it does not. Exit code 0 only if a default `cay run` would\n"
-		     "be fully enforced.\n\n");
-	options_print(rows, ARRAY_LEN(rows));
+	const char *word = p->ok ? "ok" : p->required ? "FAIL" : "no";
+	enum style style = p->ok ? STYLE_GOOD : p->required ? STYLE_BAD : STYLE_DOUBT;
+
+	(void)printf("%s%-5s%s ", cli_style(STDOUT_FILENO, style), word,
+		     cli_style(STDOUT_FILENO, STYLE_PLAIN));
 }
 
 static void print_table(const struct probe *p, size_t n, bool ok)
 {
 	for (size_t i = 0; i < n; i++) {
-		(void)printf("%-5s %-18s %-28s",
-			     p[i].ok         ? "ok"
-			     : p[i].required ? "FAIL"
-					     : "no",
-			     p[i].control, p[i].how);
+		print_verdict(&p[i]);
+		(void)printf("%-18s %-28s", p[i].control, p[i].how);
 		if (!p[i].ok)
 			(void)printf(" %s", p[i].why);
 		(void)printf("\n");
@@ -92,35 +90,47 @@ static int clean(bool json)
 	return cli_print_json(o);
 }
 
-int cli_doctor(int argc, char **argv)
+static int examine(bool json)
 {
 	struct probe *probes = calloc(PROBES_MAX, sizeof(*probes));
-	struct request q = {0};
-	struct cay_error err;
-	bool dashes, ok = true;
-	int rest, r = options_parse(rows, ARRAY_LEN(rows), argc, argv, &q, &rest, &dashes, &err);
+	bool ok = true;
+	int r = 0;
 	size_t n;
 
-	if (r == 0 && rest < argc)
-		r = cay_fail(&err, CAY_E_INVALID, 0, "cay doctor takes no argument '%.64s'",
-			     argv[rest]);
-	if (r != 0 || !probes) {
-		free(probes);
-		if (r == 1)
-			print_help();
-		return r == 1 ? 0 : cli_error(&err, q.json);
-	}
-	if (q.clean) {
-		free(probes);
-		return clean(q.json);
-	}
+	if (!probes)
+		return EXIT_OURS;
 	n = probe_all(probes);
 	for (size_t i = 0; i < n; i++)
 		ok &= probes[i].ok || !probes[i].required;
-	if (q.json)
+	if (json)
 		r = print_json(probes, n, ok);
 	else
 		print_table(probes, n, ok);
 	free(probes);
 	return ok ? r : 1;
 }
+
+static int run_doctor(int argc, char **argv)
+{
+	struct request q = {0};
+	struct cay_error err;
+	int r = verb_parse(&verb_doctor, argc, argv, &q, NULL, 0, &err);
+
+	if (r != 0)
+		return r < 0 ? cli_error(&err, q.json) : 0;
+	return q.clean ? clean(q.json) : examine(q.json);
+}
+
+const struct verb verb_doctor = {
+	.name = "doctor",
+	.summary = "try each control of the sandbox and say what is missing",
+	.usage = "[--json] [--clean]",
+	.about = "Tries each control of the sandbox for real and prints what works, how, and\n"
+		 "what to do where it does not. Exit code 0 only if a default `cay run` would\n"
+		 "be fully enforced.\n",
+	.examples = "  cay doctor\n"
+		    "  cay doctor --clean\n",
+	.rows = rows,
+	.n_rows = ARRAY_LEN(rows),
+	.run = run_doctor,
+};

@@ -1,56 +1,26 @@
 #include "cli/options.h"
 
 #include "base/attr.h"
+#include "base/words.h"
 
 #include <stdio.h>
 #include <string.h>
-
-/* Edit distance, for names of options: short, so the simple table will do. */
-size_t words_distance(const char *a, const char *b)
-{
-	size_t row[64], n = strlen(b);
-
-	if (n >= ARRAY_LEN(row))
-		return 99;
-	for (size_t j = 0; j <= n; j++)
-		row[j] = j;
-	for (size_t i = 1; a[i - 1]; i++) {
-		size_t corner = row[0];
-
-		row[0] = i;
-		for (size_t j = 1; j <= n; j++) {
-			size_t up = row[j], cost = corner + (a[i - 1] != b[j - 1]);
-
-			row[j] = size_min(cost, size_min(up, row[j - 1]) + 1);
-			corner = up;
-		}
-	}
-	return row[n];
-}
 
 static int unknown(const struct option_row *rows, size_t n_rows, const char *word,
 		   struct cay_error *err)
 {
 	size_t dashes = strspn(word, "-"), len = strcspn(word + dashes, "=");
-	const char *near = NULL;
 	char name[48];
-	size_t best;
+	struct guess guess = GUESS(name);
 
 	(void)snprintf(name, sizeof(name), "%.*s", (int)size_min(len, sizeof(name) - 1),
 		       word + dashes);
-	best = (strlen(name) + 2) / 3 + 1; /* further away is no misspelling */
-	for (size_t i = 0; i < n_rows && strlen(name) > 2; i++) {
-		size_t d = words_distance(name, rows[i].name);
-
-		if (d < best) {
-			best = d;
-			near = rows[i].name;
-		}
-	}
+	for (size_t i = 0; i < n_rows; i++)
+		guess_offer(&guess, rows[i].name);
 	(void)cay_fail(err, CAY_E_INVALID, 0, "unknown option '%.*s'",
 		       (int)size_min(dashes + len, 64), word);
-	return near ? cay_hint(err, "did you mean --%s?", near)
-		    : cay_hint(err, "--help lists the options");
+	return guess.meant ? cay_hint(err, "did you mean --%s?", guess.meant)
+			   : cay_hint(err, "--help lists the options");
 }
 
 /* By full name, or by a beginning that only one has. */
@@ -155,16 +125,92 @@ int options_parse(const struct option_row *rows, size_t n_rows, int argc, char *
 	return 0;
 }
 
+int options_parse_words(const struct option_row *rows, size_t n_rows, int argc, char **argv,
+			void *ctx, const char **ret_words, size_t max, struct cay_error *err)
+{
+	size_t n = 0;
+	bool dashes = false;
+
+	for (size_t i = 0; i < max; i++)
+		ret_words[i] = NULL;
+	for (int at = 0; at < argc; at++) {
+		int rest = 1;
+		int r = dashes ? 0
+			       : options_parse(rows, n_rows, argc - at, argv + at, ctx, &rest,
+					       &dashes, err);
+
+		if (r != 0)
+			return r;
+		at += rest - 1;
+		if (at + 1 >= argc)
+			return 0;
+		if (n == max)
+			return cay_fail(err, CAY_E_INVALID, 0, "cay %s: one word too many: '%.64s'",
+					argv[0], argv[at + 1]);
+		ret_words[n++] = argv[at + 1];
+	}
+	return 0;
+}
+
+const struct option_row *options_awaiting(const struct option_row *rows, size_t n_rows,
+					  const char *word)
+{
+	const struct option_row *row = NULL;
+
+	if (strncmp(word, "--", 2) == 0) {
+		row = find_long(rows, n_rows, word + 2, strlen(word + 2));
+		return row && row->argument ? row : NULL;
+	}
+	for (const char *p = word + 1; *p; p++) {
+		row = find_letter(rows, n_rows, *p);
+		if (!row || row->argument)
+			return row && !p[1] ? row : NULL;
+	}
+	return NULL;
+}
+
+/* One line, or more, for all that is known and refused. */
+static void print_refused(const struct option_row *rows, size_t n_rows)
+{
+	static const char title[] = "  not supported yet:";
+	size_t column = 0;
+
+	for (size_t i = 0; i < n_rows; i++) {
+		if (rows[i].help)
+			continue;
+		if (column == 0)
+			column = (size_t)printf("%s", title);
+		else if (column + strlen(rows[i].name) + 4 > 79)
+			column = (size_t)printf("\n   ") - 1;
+		column += (size_t)printf(" --%s", rows[i].name);
+	}
+	if (column > 0)
+		(void)printf("\n");
+}
+
+/* "-c, --code CODE" into text. */
+static const char *left_side(const struct option_row *row, char *text, size_t size)
+{
+	char letter[8] = "    ";
+
+	if (row->letter)
+		(void)snprintf(letter, sizeof(letter), "-%c, ", row->letter);
+	(void)snprintf(text, size, "%s--%s%s%s", letter, row->name, row->argument ? " " : "",
+		       row->argument ? row->argument : "");
+	return text;
+}
+
 void options_print(const struct option_row *rows, size_t n_rows)
 {
-	for (size_t i = 0; i < n_rows; i++) {
-		char left[64], letter[8] = "    ";
+	char left[64];
+	size_t width = 0;
 
-		if (rows[i].letter)
-			(void)snprintf(letter, sizeof(letter), "-%c, ", rows[i].letter);
-		(void)snprintf(left, sizeof(left), "%s--%s%s%s", letter, rows[i].name,
-			       rows[i].argument ? " " : "",
-			       rows[i].argument ? rows[i].argument : "");
-		(void)printf("  %-32s %s\n", left, rows[i].help);
-	}
+	for (size_t i = 0; i < n_rows; i++)
+		if (rows[i].help)
+			width = size_max(width, strlen(left_side(&rows[i], left, sizeof(left))));
+	for (size_t i = 0; i < n_rows; i++)
+		if (rows[i].help)
+			(void)printf("  %-*s  %s\n", (int)width,
+				     left_side(&rows[i], left, sizeof(left)), rows[i].help);
+	print_refused(rows, n_rows);
 }

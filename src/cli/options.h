@@ -9,10 +9,14 @@
 #include <stdbool.h>
 
 struct option_row {
-	char letter;          /* 0: none */
-	const char *name;     /* without the dashes */
-	const char *argument; /* "SIZE"; NULL: takes none */
-	const char *help;
+	char letter;      /* 0: none */
+	const char *name; /* without the dashes */
+	/*
+	 * "SIZE"; NULL: takes none. Completion goes by it: FILE and SRC are names of
+	 * files, LANGUAGE and NAME[@VERSION] runtimes, a|b|c is one of these.
+	 */
+	const char *argument;
+	const char *help; /* NULL: known, and refused as not supported yet */
 	int (*set)(void *ctx, const struct option_row *row, const char *value,
 		   struct cay_error *err);
 };
@@ -26,8 +30,16 @@ struct option_row {
 int options_parse(const struct option_row *rows, size_t n_rows, int argc, char **argv, void *ctx,
 		  int *ret_rest, bool *ret_dashes, struct cay_error *err);
 
-/* How many letters apart two words are. */
-size_t words_distance(const char *a, const char *b);
+/*
+ * The same where words and options may be mixed, up to a "--". Fills words, which
+ * has room for max; one more is CAY_E_INVALID. Those not there are NULL.
+ */
+int options_parse_words(const struct option_row *rows, size_t n_rows, int argc, char **argv,
+			void *ctx, const char **ret_words, size_t max, struct cay_error *err);
+
+/* The row whose value is the word after this one: of "--code", "-c", "-qc"; NULL if none is. */
+const struct option_row *options_awaiting(const struct option_row *rows, size_t n_rows,
+					  const char *word);
 
 /* The rows as help text on stdout. */
 void options_print(const struct option_row *rows, size_t n_rows);

@@ -11,6 +11,8 @@
 #include "cli/output.h"
 #include "cli/run_dry.h"
 #include "cli/run_files.h"
+#include "cli/run_language.h"
+#include "cli/run_watch.h"
 #include "core/result.h"
 #include "engine/engine.h"
 #include "image/runtime.h"
@@ -24,7 +26,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
@@ -36,7 +37,7 @@ struct request {
 	struct spec spec;
 	const char *code; /* -c */
 	bool code_from_stdin;
-	bool json, dry_run, output_limited;
+	bool json, dry_run, output_limited, watch;
 };
 
 #define SETTER(name)                                                               \
@@ -152,6 +153,12 @@ SETTER(set_dry_run)
 	return 0;
 }
 
+SETTER(set_watch)
+{
+	((struct request *)ctx)->watch = true;
+	return 0;
+}
+
 SETTER(set_network)
 {
 	if (strcmp(value, "none") == 0)
@@ -186,9 +193,8 @@ SETTER(refuse)
 }
 
 static const struct option_row rows[] = {
-	{'l', "language", "NAME[@VERSION]", "python (default), sh; else by FILE's extension",
-	 set_language},
-	{'c', "code", "CODE", "the code itself; - as FILE reads it from standard input", set_code},
+	{'l', "language", "NAME[@VERSION]", "python (default), sh; else by FILE", set_language},
+	{'c', "code", "CODE", "the code; as FILE, - reads standard input", set_code},
 	{'e', "env", "K=V", "a variable; K alone passes the caller's own", set_env},
 	{0, "env-file", "FILE", "variables, one K=V a line", set_env_file},
 	{0, "stdin", "FILE", "the program's standard input", set_stdin},
@@ -198,45 +204,26 @@ static const struct option_row rows[] = {
 	{0, "disk", "SIZE", "size of /tmp and /workspace together (100m)", set_limit},
 	{0, "timeout", "TIME", "wall time (60): seconds, or 500ms, 5m, 1h", set_limit},
 	{0, "cpu-time", "TIME", "CPU time of all processes (not limited)", set_limit},
-	{0, "output-limit", "SIZE", "of each stream (1m with --json, else not limited)", set_limit},
+	{0, "output-limit", "SIZE", "of each stream (1m with --json, else none)", set_limit},
 	{0, "network", "MODE", "none (default)", set_network},
-	{0, "allow-domain", "DOMAIN", "needs a network: not supported yet", refuse},
-	{0, "block-domain", "DOMAIN", "needs a network: not supported yet", refuse},
+	{0, "allow-domain", "DOMAIN", NULL, refuse},
+	{0, "block-domain", "DOMAIN", NULL, refuse},
 	{'v', "volume", "SRC:DEST[:ro|rw]", "a host directory, read-only unless rw", set_volume},
-	{0, "workspace", "SRC[:ro|rw]", "what is seen at /workspace (a scratch directory)",
-	 set_workspace},
+	{0, "workspace", "SRC[:ro|rw]", "seen at /workspace (a scratch directory)", set_workspace},
 	{'w', "workdir", "PATH", "working directory (/workspace)", set_workdir},
 	{0, "put", "SRC[:DEST]", "a file or directory in, before", set_put},
 	{0, "get", "GLOB[:DEST]", "files out of the workspace, after", set_get},
-	{0, "image", "REF", "host (default)", set_image},
-	{0, "engine", "NAME", "auto (default), native, direct (no sandbox)", set_engine},
-	{0, "writable", NULL, "a writable root: not supported yet", refuse},
-	{0, "user", "NAME", "another user than cay: not supported yet", set_user},
-	{0, "sandbox", "ID", "in a live sandbox: not supported yet", refuse},
+	{0, "image", "REF", NULL, set_image},
+	{0, "engine", "auto|native|direct", "auto (default); direct is no sandbox", set_engine},
+	{0, "writable", NULL, NULL, refuse},
+	{0, "user", "NAME", NULL, set_user},
+	{0, "sandbox", "ID", NULL, refuse},
 	{0, "json", NULL, "the result as JSON on standard output", set_json},
 	{0, "allow-degraded", NULL, "run even where a limit can't be enforced", set_degraded},
-	{0, "cold", NULL, "never from a warm start: not supported yet", refuse},
-	{0, "dry-run", NULL, "show what would be done and enforced, and run nothing", set_dry_run},
+	{0, "cold", NULL, NULL, refuse},
+	{0, "watch", NULL, "run FILE again after each save, until Ctrl-C", set_watch},
+	{0, "dry-run", NULL, "show what would be done, and run nothing", set_dry_run},
 };
-
-static void print_help(void)
-{
-	(void)printf(
-		"usage: cay run [options] FILE [ARG...] | -c CODE [ARG...] | - | -- CMD [ARG...]\n\n"
-		"Runs code on an island of its own: no network, read-only system, private /tmp\n"
-		"and /workspace, limits; nothing is left behind.\n\n");
-	options_print(rows, ARRAY_LEN(rows));
-	(void)printf(
-		"\nexamples:\n"
-		"  cay run -c 'print(42)'\n"
-		"  cay run --workspace . script.py arg\n"
-		"  cay run --put data.csv --get 'out/*.png' plot.py\n"
-		"  cay run -m 256m --timeout 5 --json -- sh -c 'uname -a; id'\n\n"
-		"Options end at the first word that is none; -- ends them, too, so write it before\n"
-		"arguments of the program that could be taken for options.\n\n"
-		"exit code: the program's; 124 time limit; 137 out of memory; 128+n signal n;\n"
-		"125 cay failed; 126, 127 the program can't be executed, was not found\n");
-}
 
 /* "-": all of standard input is the code. */
 static int read_code_from_stdin(struct request *q, struct cay_error *err)
@@ -256,21 +243,13 @@ static int read_code_from_stdin(struct request *q, struct cay_error *err)
 	return q->spec.code ? 0 : cay_fail(err, CAY_E_INTERNAL, ENOMEM, "keep the code");
 }
 
-static int default_language(struct spec *s, struct cay_error *err)
+static int check_watch(const struct request *q, const char *word, bool dashes,
+		       struct cay_error *err)
 {
-	const char *slash = s->file ? strrchr(s->file, '/') : NULL;
-	const char *dot = s->file ? strrchr(slash ? slash : s->file, '.') : NULL;
-
-	if (s->language)
+	if (!q->watch || (!q->code && !dashes && word && strcmp(word, "-") != 0))
 		return 0;
-	if (dot)
-		s->language = language_by_extension(s->file);
-	else
-		s->language = language_find("python");
-	if (s->language)
-		return 0;
-	(void)cay_fail(err, CAY_E_RUNTIME, 0, "no language has the extension of %.256s", s->file);
-	return cay_hint(err, "say which: cay run -l NAME FILE");
+	(void)cay_fail(err, CAY_E_INVALID, 0, "--watch needs a FILE to watch");
+	return cay_hint(err, "cay run --watch FILE [ARG...]");
 }
 
 /* What follows the options: FILE, -, or after -- a command. */
@@ -280,6 +259,8 @@ static int take_words(struct request *q, int argc, char **argv, int at, bool das
 	struct spec *s = &q->spec;
 	int r = 0;
 
+	if (check_watch(q, at < argc ? argv[at] : NULL, dashes, err) < 0)
+		return -1;
 	if (q->code) {
 		s->kind = SPEC_CODE;
 		s->code_len = strlen(q->code);
@@ -305,7 +286,7 @@ static int take_words(struct request *q, int argc, char **argv, int at, bool das
 		r = strv_add(&s->args, argv[at]);
 	if (r < 0)
 		return cay_fail(err, CAY_E_INVALID, -r, "read the arguments");
-	return s->kind == SPEC_ARGV ? 0 : default_language(s, err);
+	return 0;
 }
 
 /* Whatever fd 0, 1 or 2 a caller closed, our own files must not take its place. */
@@ -337,20 +318,6 @@ static int open_stdin(const struct request *q, const struct run_files *files, in
 	return 0;
 }
 
-static int open_cancel(void)
-{
-	sigset_t set;
-
-	(void)signal(SIGPIPE, SIG_IGN);
-	(void)sigemptyset(&set);
-	(void)sigaddset(&set, SIGINT);
-	(void)sigaddset(&set, SIGTERM);
-	(void)sigaddset(&set, SIGHUP);
-	(void)sigaddset(&set, SIGQUIT);
-	(void)sigprocmask(SIG_BLOCK, &set, NULL);
-	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-}
-
 static int choose_engine(const struct request *q, const struct settings *s,
 			 const struct engine **ret, struct cay_error *err)
 {
@@ -365,18 +332,27 @@ static int choose_engine(const struct request *q, const struct settings *s,
 	return 0;
 }
 
-/* The program's own file is put on the island where it can't be an argument. */
-static int decide_script(const struct request *q, struct run_files *f, struct cay_error *err)
+static bool can_be_argument(const struct spec *s)
 {
-	const struct spec *s = &q->spec;
+	const char *open = s->language->code_open;
 
-	if (s->kind == SPEC_FILE)
-		return run_files_script(f, s, err);
-	if (s->kind == SPEC_CODE &&
-	    (s->code_len > CODE_ARGUMENT_MAX || memchr(s->code, '\0', s->code_len) ||
-	     !s->language->code_option))
-		run_files_code(f, s);
-	return 0;
+	return s->language->code_option && s->code_len <= CODE_ARGUMENT_MAX &&
+	       !memchr(s->code, '\0', s->code_len) &&
+	       !(open && s->code_len >= 2 && strncmp(s->code, open, 2) == 0);
+}
+
+/* The program's own file is put on the island where it can't be an argument. */
+static int decide_script(struct request *q, struct run_files *f, struct cay_error *err)
+{
+	struct spec *s = &q->spec;
+
+	if (s->kind == SPEC_FILE && run_files_script(f, s, err) < 0)
+		return -1;
+	if (s->kind == SPEC_CODE && !can_be_argument(s) && run_files_code(f, s, err) < 0)
+		return -1;
+	if (s->kind == SPEC_ARGV || !s->language->has_entry)
+		return 0;
+	return run_files_entry(f, s, err);
 }
 
 static void describe(const struct request *q, const struct runtime *rt, const char *id,
@@ -391,6 +367,12 @@ static void describe(const struct request *q, const struct runtime *rt, const ch
 	}
 }
 
+/* Cancelled by --watch itself, which says why. */
+static bool is_outdated(const struct request *q, const struct result *res)
+{
+	return q->watch && res->status == STATUS_CANCELLED && res->signal == WATCH_CANCEL;
+}
+
 static int report(const struct request *q, struct output *o, struct result *res)
 {
 	int code = result_exit_code(res);
@@ -401,6 +383,10 @@ static int report(const struct request *q, struct output *o, struct result *res)
 	if (output_failed(o))
 		code = EXIT_OURS;
 	if (q->json) {
+		if (res->compile.begun && !res->compile.ended)
+			output_compiled(o);
+		res->compile.output = o->compiler;
+		o->compiler = (struct capture){0};
 		for (int s = 0; s < STREAMS; s++) {
 			res->output[s] = o->kept[s];
 			o->kept[s] = (struct capture){0};
@@ -408,7 +394,7 @@ static int report(const struct request *q, struct output *o, struct result *res)
 		if (cli_print_json(result_json(res)) != 0)
 			code = EXIT_OURS;
 	}
-	if (res->status != STATUS_OK)
+	if (res->status != STATUS_OK && !is_outdated(q, res))
 		cli_say("%s", res->message);
 	for (size_t i = 0; i < res->isolation.degraded.len; i++)
 		cli_say("degraded: the limit %s was not enforced",
@@ -446,7 +432,7 @@ static int carry_out(struct request *q, const struct settings *settings, const s
 		return -1;
 	}
 	output_init(&out, q->json, q->json || q->output_limited ? plan->limits.output_bytes : 0);
-	run.cancel_fd = cancel = open_cancel();
+	run.cancel_fd = cancel = cli_catch_signals(NULL);
 	run.sink = output_sink(&out);
 	run_files_attach(files, &run, &res);
 	r = engine->run(&run, &res, err);
@@ -466,7 +452,7 @@ static int run_request(struct request *q, struct cay_error *err)
 	bool has_runtime = q->spec.kind != SPEC_ARGV;
 
 	settings_init(&settings);
-	if (settings_load(&settings, err) < 0)
+	if (run_language_choose(&q->spec, err) < 0 || settings_load(&settings, err) < 0)
 		return -1;
 	if (has_runtime &&
 	    runtime_choose(&settings, q->spec.language, q->spec.version, &rt, err) < 0)
@@ -478,6 +464,16 @@ static int run_request(struct request *q, struct cay_error *err)
 	return carry_out(q, &settings, has_runtime ? &rt : NULL, &files, err);
 }
 
+/* A whole run, its error told; returns the exit code. */
+static int run_once(void *ctx)
+{
+	struct request *q = ctx;
+	struct cay_error err;
+	int r = run_request(q, &err);
+
+	return r < 0 ? cli_error(&err, q->json) : r;
+}
+
 static bool asks_for_json(int argc, char **argv)
 {
 	for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
@@ -486,7 +482,7 @@ static bool asks_for_json(int argc, char **argv)
 	return false;
 }
 
-int cli_run(int argc, char **argv)
+static int run_run(int argc, char **argv)
 {
 	struct request *q = calloc(1, sizeof(*q));
 	struct cay_error err;
@@ -498,13 +494,13 @@ int cli_run(int argc, char **argv)
 	fill_stdio();
 	r = options_parse(rows, ARRAY_LEN(rows), argc, argv, q, &rest, &dashes, &err);
 	if (r == 1) {
-		print_help();
+		verb_print_help(&verb_run);
 		r = 0;
 	} else {
 		if (r == 0)
 			r = take_words(q, argc, argv, rest, dashes, &err);
 		if (r == 0)
-			r = run_request(q, &err);
+			r = q->watch ? run_watch(&q->spec, run_once, q, &err) : run_once(q);
 		/* Where an option was wrong, those behind it were not read. */
 		if (r < 0)
 			r = cli_error(&err, q->json || asks_for_json(argc, argv));
@@ -513,3 +509,23 @@ int cli_run(int argc, char **argv)
 	free(q);
 	return r;
 }
+
+const struct verb verb_run = {
+	.name = "run",
+	.summary = "run code, a script or a command on an island",
+	.usage = "[options] FILE [ARG...] | -c CODE [ARG...] | - | -- CMD [ARG...]",
+	.about = "Runs code on an island of its own: no network, read-only system, private /tmp\n"
+		 "and /workspace, limits; nothing is left behind.\n",
+	.examples = "  cay run -c 'print(42)'\n"
+		    "  cay run --workspace . script.py arg\n"
+		    "  cay run --watch script.py\n"
+		    "  cay run --put data.csv --get 'out/*.png' plot.py\n"
+		    "  cay run -m 256m --timeout 5 --json -- sh -c 'uname -a; id'\n",
+	.notes = "Options end at the first word that is none, or at --. Exit code: the program's;\n"
+		 "124 time limit; 137 memory; 128+n signal n; 125 cay failed; 126, 127 as in sh\n",
+	.argument = "FILE",
+	.words_end_options = true,
+	.rows = rows,
+	.n_rows = ARRAY_LEN(rows),
+	.run = run_run,
+};

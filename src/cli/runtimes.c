@@ -4,37 +4,18 @@
 #include "base/buf.h"
 #include "base/fd.h"
 #include "base/json.h"
+#include "cli/options.h"
 #include "core/error.h"
 #include "image/runtime.h"
 #include "settings/settings.h"
 #include "spec/language.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <stdbool.h>
 #include <string.h>
 #include <unistd.h>
 
 #define OUTPUT_MAX_BYTES (1u << 20)
-
-static const char help[] =
-	"usage: cay runtimes [--json] [LANGUAGE]\n"
-	"\n"
-	"Lists the languages and the versions of them that programs can run with, and\n"
-	"which one a run without a version gets: the preferred one, else the newest.\n"
-	"\n"
-	"  --json      as one JSON object\n"
-	"  -h, --help  this text\n"
-	"\n"
-	"Runtimes are found in /usr/local/bin and /usr/bin, where Debian has further Go and\n"
-	"Java, and in the directories that settings name (a prefix with bin/ in it, or a\n"
-	"directory with the program itself):\n"
-	"\n"
-	"  [language python]\n"
-	"  prefer = 3.12\n"
-	"  path = /opt/python-3.12\n"
-	"\n"
-	"`cay run -l python@3.12` asks for a version.\n";
 
 /* Either the table or the JSON; whichever is asked for is filled. */
 struct listing {
@@ -82,9 +63,12 @@ static int begin_row(struct listing *l, const char *language, const char *versio
 
 static int print_title(struct listing *l)
 {
-	int r = begin_row(l, "LANGUAGE", "VERSION", "DEFAULT");
+	int r = buf_append_str(&l->out, cli_style(STDOUT_FILENO, STYLE_STRONG));
 
-	return r < 0 ? r : buf_printf(&l->out, "PROGRAM\n");
+	if (r == 0)
+		r = begin_row(l, "LANGUAGE", "VERSION", "DEFAULT");
+	return r < 0 ? r
+		     : buf_printf(&l->out, "PROGRAM%s\n", cli_style(STDOUT_FILENO, STYLE_PLAIN));
 }
 
 /* "s" where a row names several packages. */
@@ -139,10 +123,12 @@ static int list_missing(struct listing *l, const struct language *language)
 		json_add(l->missing, j);
 		return 0;
 	}
-	r = begin_row(l, language->name, "-", "missing");
+	r = buf_append_str(&l->out, cli_style(STDOUT_FILENO, STYLE_QUIET));
+	if (r == 0)
+		r = begin_row(l, language->name, "-", "missing");
 	return r < 0 ? r
-		     : buf_printf(&l->out, "install the Debian package%s %s\n", plural(language),
-				  language->package);
+		     : buf_printf(&l->out, "install the Debian package%s %s%s\n", plural(language),
+				  language->package, cli_style(STDOUT_FILENO, STYLE_PLAIN));
 }
 
 static int list_found(struct listing *l, const struct language *language,
@@ -207,41 +193,6 @@ static int unknown_language(const char *name, struct cay_error *err)
 	return cay_hint(err, "the languages are %s", buf_str(&known));
 }
 
-/* *ret_language is NULL for all. Returns 1 where help was asked for. */
-static int parse(int argc, char **argv, bool *ret_json, const struct language **ret_language,
-		 struct cay_error *err)
-{
-	static const struct option options[] = {
-		{"json", no_argument, NULL, 'j'},
-		{"help", no_argument, NULL, 'h'},
-		{0},
-	};
-	int c;
-
-	*ret_language = NULL;
-	optind = 0; /* also starts a GNU getopt anew */
-	opterr = 0;
-	while ((c = getopt_long(argc, argv, "h", options, NULL)) != -1) {
-		if (c == 'h')
-			return 1;
-		if (c != 'j') {
-			(void)cay_fail(err, CAY_E_INVALID, 0, "runtimes has no option '%s'",
-				       argv[optind - 1]);
-			return cay_hint(err, "see cay runtimes --help");
-		}
-		*ret_json = true;
-	}
-	if (argc - optind > 1) {
-		(void)cay_fail(err, CAY_E_INVALID, 0, "runtimes takes one language, not '%s' too",
-			       argv[optind + 1]);
-		return cay_hint(err, "see cay runtimes --help");
-	}
-	if (optind == argc)
-		return 0;
-	*ret_language = language_find(argv[optind]);
-	return *ret_language ? 0 : unknown_language(argv[optind], err);
-}
-
 static int show(bool json, const struct language *language, struct cay_error *err)
 {
 	_cleanup_(settings_done) struct settings settings;
@@ -272,16 +223,57 @@ static int show(bool json, const struct language *language, struct cay_error *er
 	return r;
 }
 
-int cli_runtimes(int argc, char **argv)
+static int set_json(void *ctx, const struct option_row *row _unused_, const char *value _unused_,
+		    struct cay_error *err _unused_)
 {
-	const struct language *language;
-	struct cay_error err = {0};
-	bool json = false;
-	int r = parse(argc, argv, &json, &language, &err);
+	*(bool *)ctx = true;
+	return 0;
+}
 
-	if (r > 0)
-		return fd_write_all(STDOUT_FILENO, help, strlen(help)) < 0 ? 125 : 0;
+static const struct option_row rows[] = {
+	{0, "json", NULL, "as one JSON object", set_json},
+};
+
+static int run_runtimes(int argc, char **argv)
+{
+	const struct language *language = NULL;
+	const char *name;
+	struct cay_error err;
+	bool json = false;
+	int r = verb_parse(&verb_runtimes, argc, argv, &json, &name, 1, &err);
+
+	if (r == 1)
+		return 0;
+	if (r == 0 && name) {
+		language = language_find(name);
+		if (!language)
+			r = unknown_language(name, &err);
+	}
 	if (r < 0 || show(json, language, &err) < 0)
 		return cli_error(&err, json);
 	return 0;
 }
+
+const struct verb verb_runtimes = {
+	.name = "runtimes",
+	.summary = "list languages, their versions and which one is used",
+	.usage = "[--json] [LANGUAGE]",
+	.about = "Lists the languages and the versions of them that programs can run with, and\n"
+		 "which one a run without a version gets: the preferred one, else the newest.\n",
+	.examples = "  cay runtimes\n"
+		    "  cay runtimes python\n",
+	.notes =
+		"Runtimes are found in /usr/local/bin and /usr/bin, where Debian has further Go and\n"
+		"Java, and in the directories that settings name (a prefix with bin/ in it, or a\n"
+		"directory with the program itself):\n"
+		"\n"
+		"  [language python]\n"
+		"  prefer = 3.12\n"
+		"  path = /opt/python-3.12\n"
+		"\n"
+		"`cay run -l python@3.12` asks for a version.\n",
+	.argument = "LANGUAGE",
+	.rows = rows,
+	.n_rows = ARRAY_LEN(rows),
+	.run = run_runtimes,
+};

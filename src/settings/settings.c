@@ -4,6 +4,7 @@
 #include "base/buf.h"
 #include "base/ini.h"
 #include "base/parse.h"
+#include "base/words.h"
 #include "core/limit.h"
 #include "spec/language.h"
 
@@ -13,10 +14,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NAME_SIZE    128 /* "language NAME.path[123]" */
-#define VALUE_SIZE   32
-#define VERSION_MAX  31
-#define SUGGEST_SIZE 32 /* longer words get no suggestion */
+#define NAME_SIZE   128 /* "language NAME.path[123]" */
+#define VALUE_SIZE  32
+#define VERSION_MAX 31
 
 enum kind {
 	KIND_BOOL,
@@ -139,64 +139,31 @@ const struct language_settings *settings_language(const struct settings *s, cons
 	return NULL;
 }
 
-/* The number of edits (insert, delete, replace, swap neighbours) between two short words. */
-static size_t edit_distance(const char *a, const char *b)
-{
-	size_t d[SUGGEST_SIZE][SUGGEST_SIZE];
-	size_t n = strlen(a), m = strlen(b);
-
-	if (n >= SUGGEST_SIZE || m >= SUGGEST_SIZE)
-		return SIZE_MAX;
-	for (size_t i = 0; i <= n; i++) {
-		for (size_t j = 0; j <= m; j++) {
-			size_t best;
-
-			if (i == 0 || j == 0) {
-				d[i][j] = i + j;
-				continue;
-			}
-			best = size_min(d[i - 1][j], d[i][j - 1]) + 1;
-			best = size_min(best, d[i - 1][j - 1] + (a[i - 1] != b[j - 1]));
-			if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
-				best = size_min(best, d[i - 2][j - 2] + 1);
-			d[i][j] = best;
-		}
-	}
-	return d[n][m];
-}
-
 /* A list of the words that are known in some place, and the one that was probably meant. */
 struct known {
-	const char *word; /* what was written */
-	const char *meant;
-	size_t distance;
+	struct guess guess;
 	struct buf list;
 };
 
 static void known_add(struct known *k, const char *name)
 {
-	size_t distance = edit_distance(k->word, name);
-
 	(void)buf_printf(&k->list, "%s%s", k->list.len > 0 ? ", " : "", name);
-	if (distance < k->distance) {
-		k->distance = distance;
-		k->meant = name;
-	}
+	guess_offer(&k->guess, name);
 }
 
-/* Adds the hint, frees the list and returns -1. More than two edits away is another word. */
+/* Adds the hint, frees the list and returns -1. */
 static int known_hint(struct known *k, const char *what, struct cay_error *err)
 {
-	if (k->meant && k->distance <= 2 && k->distance < strlen(k->word))
-		(void)cay_hint(err, "did you mean '%s'? %s: %s", k->meant, what, buf_str(&k->list));
+	if (k->guess.meant)
+		(void)cay_hint(err, "did you mean '%s'? %s: %s", k->guess.meant, what,
+			       buf_str(&k->list));
 	else
 		(void)cay_hint(err, "%s: %s", what, buf_str(&k->list));
 	buf_done(&k->list);
 	return -1;
 }
 
-#define KNOWN(written) \
-	((struct known){.word = (written), .distance = SIZE_MAX, .list = BUF(sizeof(err->hint))})
+#define KNOWN(written) ((struct known){.guess = GUESS(written), .list = BUF(sizeof(err->hint))})
 
 static int unknown_section(const char *name, struct cay_error *err)
 {

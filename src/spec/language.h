@@ -10,6 +10,7 @@
 
 #define LANGUAGE_WORDS_MAX 6
 #define LANGUAGE_ARGV_MAX  14
+#define LANGUAGE_DEFAULT   "python" /* where nothing says which */
 
 /*
  * A program name; a '*' in it stands for each number from first to last:
@@ -56,7 +57,7 @@ struct language {
 	struct language_option options[2]; /* right after the program */
 	const char *code_option; /* "-c": takes the code as an argument; NULL: always a file */
 	const char *code_guard;  /* between option and code: what keeps code from being an option */
-	const char *code_arg0;   /* between the code and its arguments: $0 of sh -c, or "--" */
+	const char *code_args[3]; /* between the code and its arguments: $0 of sh -c, "--" */
 	/*
 	 * What a file must begin with: code that begins with its first two letters is
 	 * never an argument, and other code gets it in front where it becomes a file.

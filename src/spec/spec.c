@@ -2,6 +2,7 @@
 
 #include "base/attr.h"
 #include "base/parse.h"
+#include "base/words.h"
 #include "core/limit.h"
 
 #include <errno.h>
@@ -33,6 +34,7 @@ void spec_done(struct spec *s)
 	free(s->version);
 	free(s->code);
 	free(s->file);
+	free(s->entry);
 	free(s->stdin_file);
 	free(s->workdir);
 	strv_done(&s->args);
@@ -204,6 +206,21 @@ int spec_add_env_lines(struct spec *s, const char *file, char *text, struct cay_
 	return 0;
 }
 
+static int unknown_language(const char *name, struct cay_error *err)
+{
+	static const char list[] = "`cay runtimes` lists the languages and their versions";
+	struct guess guess = GUESS(name);
+
+	for (size_t i = 0; i < n_languages; i++) {
+		guess_offer(&guess, languages[i].name);
+		for (size_t k = 0; k < LANGUAGE_WORDS_MAX && languages[i].aliases[k]; k++)
+			guess_offer(&guess, languages[i].aliases[k]);
+	}
+	(void)cay_fail(err, CAY_E_RUNTIME, 0, "no language is called '%.64s'", name);
+	return guess.meant ? cay_hint(err, "did you mean %s? %s", guess.meant, list)
+			   : cay_hint(err, "%s", list);
+}
+
 int spec_set_language(struct spec *s, const char *text, struct cay_error *err)
 {
 	const char *at = strchr(text, '@');
@@ -213,9 +230,9 @@ int spec_set_language(struct spec *s, const char *text, struct cay_error *err)
 		return no_memory(err);
 	s->language = language_find(name);
 	if (!s->language) {
-		(void)cay_fail(err, CAY_E_RUNTIME, 0, "no language is called '%.64s'", name);
+		(void)unknown_language(name, err);
 		free(name);
-		return cay_hint(err, "`cay runtimes` lists the languages and their versions");
+		return -1;
 	}
 	free(name);
 	free(s->version);

@@ -4,7 +4,9 @@ import dataclasses
 import json
 import os
 import pathlib
+import pty
 import re
+import select
 import subprocess
 import time
 
@@ -145,6 +147,30 @@ def wait_until(true, seconds=5.0, what="it"):
     while not true():
         assert time.monotonic() < end, f"{what} did not happen within {seconds} s"
         time.sleep(0.01)
+
+
+def on_terminal(cay, *args, answer=b"", seconds=10, env=None):
+    """What a terminal would be sent. The terminal is also cay's stdin."""
+    pid, master = pty.fork()
+    if pid == 0:
+        os.chdir(cay.directory)
+        os.execve(CAY, [CAY, *args], dict(cay.env, **(env or {})))
+    got, end = b"", time.monotonic() + seconds
+    if answer:
+        os.write(master, answer)
+    while time.monotonic() < end:
+        if not select.select([master], [], [], 0.2)[0]:
+            continue
+        try:
+            data = os.read(master, MIB)
+        except OSError:
+            break
+        if not data:
+            break
+        got += data
+    os.close(master)
+    _, status = os.waitpid(pid, 0)
+    return os.waitstatus_to_exitcode(status), got.replace(b"\r\n", b"\n")
 
 
 # What a run could leave behind. Others may be running cay on this machine at the same

@@ -117,8 +117,9 @@ def test_help_of_every_verb(cay):
             done = cay(*args).ok()
             lines = done.text.splitlines()
             assert done.err == b"" and "cay" in lines[0], args
-            assert len(lines) <= 50, args
-            assert max(map(len, lines)) <= 100, args
+            assert len(lines) <= 40, args
+            assert max(map(len, lines)) <= 80, args
+            assert re.search(rf"^examples:\n(  .*\n)*  .*cay {verb}\b", done.text, re.M), args
 
 
 def test_help_of_an_unknown_verb(cay):

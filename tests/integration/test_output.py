@@ -4,14 +4,13 @@ import base64
 import hashlib
 import os
 import pty
-import select
 import signal
 import subprocess
 import time
 
 import pytest
 
-from support import CAY, MIB, TIMEOUT
+from support import CAY, MIB, TIMEOUT, on_terminal
 
 ALL_BYTES = bytes(range(256))
 
@@ -224,30 +223,6 @@ def test_order_of_cays_word_and_the_programs(cay):
 
 
 # A terminal
-
-def on_terminal(cay, *args, answer=b"", seconds=10):
-    """What a terminal would be sent. The terminal is also cay's stdin."""
-    pid, master = pty.fork()
-    if pid == 0:
-        os.chdir(cay.directory)
-        os.execve(CAY, [CAY, *args], cay.env)
-    got, end = b"", time.monotonic() + seconds
-    if answer:
-        os.write(master, answer)
-    while time.monotonic() < end:
-        if not select.select([master], [], [], 0.2)[0]:
-            continue
-        try:
-            data = os.read(master, MIB)
-        except OSError:
-            break
-        if not data:
-            break
-        got += data
-    os.close(master)
-    _, status = os.waitpid(pid, 0)
-    return os.waitstatus_to_exitcode(status), got.replace(b"\r\n", b"\n")
-
 
 HARMFUL = {
     "clipboard": b"\x1b]52;c;aGk=\x07",

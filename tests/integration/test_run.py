@@ -153,6 +153,11 @@ def test_unknown_language(cay):
     assert error["code"] == "runtime_not_found" and "klingon" in error["message"]
 
 
+@pytest.mark.parametrize("typed, meant", [("pyhton", "python"), ("Python", "python"), ("pythn@3", "python")])
+def test_did_you_mean_a_language(cay, typed, meant):
+    assert f"did you mean {meant}?" in cay.refused("-l", typed, "-c", "1")["hint"]
+
+
 def test_missing_script(cay):
     error = cay.refused("nowhere.py")
     assert error["code"] == "not_found"

@@ -1,5 +1,7 @@
 #include "spec/language.h"
 
+#include "base/attr.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -51,7 +53,7 @@ static void patterns_are_sound(const struct language_program *list)
 static void rows_are_sound(void **state)
 {
 	(void)state;
-	assert_true(n_languages >= 2);
+	assert_int_equal(n_languages, 16);
 	for (size_t i = 0; i < n_languages; i++) {
 		const struct language *l = &languages[i];
 		char file[64];
@@ -72,6 +74,14 @@ static void rows_are_sound(void **state)
 		patterns_are_sound(l->programs);
 		patterns_are_sound(l->dirs);
 		assert_non_null(l->package);
+		assert_true(!l->compile[0] || l->run[0]);
+		assert_true(!l->tool || l->compile[0]);
+		/* The lists end within their bounds. */
+		assert_null(l->compile[LANGUAGE_ARGV_MAX - 1]);
+		assert_null(l->run[LANGUAGE_ARGV_MAX - 1]);
+		assert_null(l->toolless_run[LANGUAGE_ARGV_MAX - 1]);
+		assert_null(l->env[LANGUAGE_WORDS_MAX - 1]);
+		assert_null(l->code_args[ARRAY_LEN(l->code_args) - 1]);
 		assert_true(language_has_versions(l) || !l->prefer);
 		assert_true(l->tool || (!l->tool_beside && !l->toolless_since));
 	}
@@ -85,9 +95,9 @@ static void rows_say_what_was_promised(void **state)
 	assert_string_equal(python->code_option, "-c");
 	assert_string_equal(python->prefer, "3.12");
 	assert_string_equal(python->package, "python3");
-	assert_null(python->code_arg0);
+	assert_null(python->code_args[0]);
 	assert_string_equal(sh->code_option, "-c");
-	assert_string_equal(sh->code_arg0, "sh");
+	assert_string_equal(sh->code_args[0], "sh");
 	assert_false(language_has_versions(sh));
 	assert_string_equal(sh->package, "dash");
 }

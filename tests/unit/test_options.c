@@ -240,17 +240,48 @@ static void help(void **state)
 	check_ok(W("--", "--help"), "", 2, true);
 }
 
-static void distances(void **state)
+/* Words and options in any order; returns what options_parse_words() does. */
+static int parse_mixed(const char *const *words, const char **ret, size_t max,
+		       struct cay_error *err)
 {
+	char *argv[WORDS_MAX + 2] = {(char *)"verb"};
+	int argc = 1;
+
+	for (; *words; words++)
+		argv[argc++] = (char *)*words;
+	seen[0] = '\0';
+	return options_parse_words(rows, ARRAY_LEN(rows), argc, argv, seen, ret, max, err);
+}
+
+static void check_mixed(const char *const *words, const char *expected, const char *first,
+			const char *second)
+{
+	const char *got[2];
+	struct cay_error err;
+
+	assert_int_equal(parse_mixed(words, got, 2, &err), 0);
+	assert_string_equal(seen, expected);
+	assert_string_equal(got[0] ? got[0] : "", first);
+	assert_string_equal(got[1] ? got[1] : "", second);
+}
+
+static void words_and_options_mix(void **state)
+{
+	struct cay_error err;
+	const char *word;
+
 	(void)state;
-	assert_int_equal(words_distance("", ""), 0);
-	assert_int_equal(words_distance("abc", "abc"), 0);
-	assert_int_equal(words_distance("abc", ""), 3);
-	assert_int_equal(words_distance("", "abc"), 3);
-	assert_int_equal(words_distance("abc", "abd"), 1);
-	assert_int_equal(words_distance("abc", "ab"), 1);
-	assert_int_equal(words_distance("bc", "abc"), 1);
-	assert_int_equal(words_distance("kitten", "sitting"), 3);
+	check_mixed(NO_WORDS, "", "", "");
+	check_mixed(W("a"), "", "a", "");
+	check_mixed(W("-q", "a", "--json", "b"), "quiet;json;", "a", "b");
+	check_mixed(W("a", "b", "-c", "x"), "code=x;", "a", "b");
+	check_mixed(W("a", "--", "-q"), "", "a", "-q");
+	check_mixed(W("--", "-q", "--json"), "", "-q", "--json");
+	assert_int_equal(parse_mixed(W("a", "--help"), &word, 1, &err), 1);
+	assert_int_equal(parse_mixed(W("a", "--jsno"), &word, 1, &err), -1);
+	assert_int_equal(parse_mixed(W("a", "b"), &word, 1, &err), -1);
+	assert_string_equal(err.text, "cay verb: one word too many: 'b'");
+	assert_int_equal(parse_mixed(W("a"), NULL, 0, &err), -1);
 }
 
 int main(void)
@@ -269,7 +300,7 @@ int main(void)
 		cmocka_unit_test(long_words_are_survived),
 		cmocka_unit_test(errors_of_rows_pass),
 		cmocka_unit_test(help),
-		cmocka_unit_test(distances),
+		cmocka_unit_test(words_and_options_mix),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -512,7 +512,7 @@ static bool any_value_goes(size_t at, const struct plan *p)
 	if (at >= mounts_at && at < mounts_at + sizeof(p->mounts))
 		return true; /* see mounts_are_checked() */
 	/* A list that is shorter, or begins at another string, is a list. */
-	return at >= offsetof(struct plan, argv);
+	return at >= offsetof(struct plan, compile);
 }
 
 static void every_byte_of_the_header(void **state)

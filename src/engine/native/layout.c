@@ -6,9 +6,11 @@
 #include "engine/native/mount.h"
 #include "engine/native/rootfs.h"
 #include "engine/sys.h"
+#include "policy/mounts.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -216,30 +218,45 @@ int layout_devpts(struct island *i, struct cay_error *err)
 	return r < 0 ? fail(err, r, "mount terminals of its own") : 0;
 }
 
-int layout_mounts(struct island *i, struct cay_error *err)
+/* A runtime's directory can lie in the host's /tmp: its place is in the scratch then. */
+static bool is_in_scratch(const char *target)
+{
+	return path_is_within(target, "/tmp");
+}
+
+static int make_mount_points(struct island *i, bool in_scratch, struct cay_error *err)
 {
 	const struct plan *p = i->plan;
 
 	for (uint32_t n = 0; n < p->n_mounts; n++) {
 		const char *target = plan_str(p, p->mounts[n].target);
-		int r = place(i, i->trees[n], target);
+		int r = 0;
 
+		if (is_in_scratch(target) == in_scratch)
+			r = mount_point_make(root_of(i), target, i->hostdirs[n].directory);
 		if (r < 0)
-			return cay_fail(err, CAY_E_ENGINE, -r, "mount %s", target);
+			return cay_fail(err, CAY_E_ENGINE, -r, "make the mount point %s", target);
 	}
 	return 0;
 }
 
 int layout_mount_points(struct island *i, struct cay_error *err)
 {
+	return make_mount_points(i, false, err);
+}
+
+int layout_mounts(struct island *i, struct cay_error *err)
+{
 	const struct plan *p = i->plan;
 
+	if (make_mount_points(i, true, err) < 0)
+		return -1;
 	for (uint32_t n = 0; n < p->n_mounts; n++) {
 		const char *target = plan_str(p, p->mounts[n].target);
-		int r = mount_point_make(i->root_fd, target, i->hostdirs[n].directory);
+		int r = place(i, i->trees[n], target);
 
 		if (r < 0)
-			return cay_fail(err, CAY_E_ENGINE, -r, "make the mount point %s", target);
+			return cay_fail(err, CAY_E_ENGINE, -r, "mount %s", target);
 	}
 	return 0;
 }
