@@ -5,7 +5,7 @@
  * that it knows already: the names of the language's row are tried one by one
  * in the few directories there are, each hit costs a stat, and its version comes
  * from the cache. Only a program that is new, or has changed, is searched for
- * its version. Nothing is ever executed.
+ * its version (runtime_version.c). Nothing is ever executed.
  */
 #include "image/runtime.h"
 
@@ -104,7 +104,8 @@ static void find_version(struct search *s, const char *resolved, const char *nam
 
 /*
  * Whether an island can follow the links from path to its file. Where a link
- * lies counts, not only where it ends: /etc/alternatives is not on the island.
+ * lies counts, not only where it ends: what leads by way of /etc/alternatives,
+ * which an administrator may turn at any time, is taken for what it is now.
  */
 static bool links_visible(const struct search *s, const struct place *at, const char *path)
 {
@@ -187,16 +188,16 @@ static bool follow(const struct search *s, const struct place *at, int dir_fd, c
 	       format(ret_program, PATH_MAX, "%s", ret_resolved);
 }
 
-/*
- * A program that can be used. What can't is passed over: it may be half
- * installed, or somebody else's.
- */
-static bool find_program(const struct search *s, const struct place *at, int dir_fd,
-			 const char *name, struct stat *ret_st, char *ret_resolved,
-			 char *ret_program)
+static bool is_file(int dir_fd, const char *name, struct stat *ret_st)
 {
-	return fstatat(dir_fd, name, ret_st, 0) == 0 && S_ISREG(ret_st->st_mode) &&
-	       faccessat(dir_fd, name, X_OK, AT_EACCESS) == 0 &&
+	return fstatat(dir_fd, name, ret_st, 0) == 0 && S_ISREG(ret_st->st_mode);
+}
+
+/* What can't be used is passed over: it may be half installed, or somebody else's. */
+static bool is_usable(const struct search *s, const struct place *at, int dir_fd, const char *name,
+		      char *ret_resolved, char *ret_program)
+{
+	return faccessat(dir_fd, name, X_OK, AT_EACCESS) == 0 &&
 	       follow(s, at, dir_fd, name, ret_resolved, ret_program);
 }
 
@@ -208,8 +209,8 @@ static bool find_tool_in(const struct search *s, const char *dir, const char *ro
 	struct place at = {.dir = real, .root = root};
 	struct stat st;
 
-	return dir_fd >= 0 && realpath(dir, real) &&
-	       find_program(s, &at, dir_fd, s->language->tool, &st, resolved, ret_program);
+	return dir_fd >= 0 && is_file(dir_fd, s->language->tool, &st) && realpath(dir, real) &&
+	       is_usable(s, &at, dir_fd, s->language->tool, resolved, ret_program);
 }
 
 /* The tool that goes with the program (resolved), if the language has one. */
@@ -239,7 +240,8 @@ static int try_name(struct search *s, const struct place *at, int dir_fd, const 
 	struct runtime *rt;
 	struct stat st;
 
-	if (!find_program(s, at, dir_fd, name, &st, resolved, program) || is_known(s, &st))
+	if (!is_file(dir_fd, name, &st) || is_known(s, &st) ||
+	    !is_usable(s, at, dir_fd, name, resolved, program))
 		return 0;
 	rt = add(s, at, &st, err);
 	if (!rt)
