@@ -74,11 +74,17 @@ static int decide_limits(const struct spec *spec, const struct settings *setting
 	return 0;
 }
 
-static int decide_env(const struct spec *spec, struct strv *env)
+/*
+ * Thread pools need no variables: the CPUs that may be used are the ones in sight.
+ * Memory is not: go alone reads a variable for it, and collects garbage before the
+ * limit is reached if told so a little below it.
+ */
+static int decide_env(const struct spec *spec, const struct limits *limits, struct strv *env)
 {
-	static const char *const base[][2] = {
+	const char *const base[][2] = {
 		{"PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"},
-		{"HOME", ISLAND_WORKSPACE},
+		/* What programs keep at home has no place in a host directory, or none at all. */
+		{"HOME", spec->workspace.source ? "/tmp" : ISLAND_WORKSPACE},
 		{"USER", "cay"},
 		{"LOGNAME", "cay"},
 		{"SHELL", "/bin/sh"},
@@ -89,6 +95,9 @@ static int decide_env(const struct spec *spec, struct strv *env)
 
 	for (size_t i = 0; i < ARRAY_LEN(base) && r == 0; i++)
 		r = strv_set_env(env, base[i][0], base[i][1]);
+	if (r == 0)
+		r = strv_addf(env, "GOMEMLIMIT=%llu",
+			      (unsigned long long)(limits->memory_bytes / 10 * 9));
 	for (size_t i = 0; i < spec->env.len && r == 0; i++) {
 		char *item = spec->env.items[i], *eq = strchr(item, '=');
 
@@ -127,7 +136,7 @@ static const char *target_owner(const char *target)
 {
 	static const char *const own[] = {"/proc", "/dev", "/etc",   "/usr",   "/bin",
 					  "/sbin", "/lib", "/lib32", "/lib64", "/libx32",
-					  "/tmp",  "/run", "/var"};
+					  "/tmp",  "/run", "/var",   "/sys"};
 
 	if (strcmp(target, "/") == 0)
 		return "/";
@@ -193,7 +202,7 @@ int plan_make(const struct spec *spec, const struct settings *settings,
 		buf_done(&b.text);
 		return -1;
 	}
-	b.failed = decide_env(spec, &env);
+	b.failed = decide_env(spec, &b.head.limits, &env);
 	decide_argv(&b, spec, runtime, script);
 	push_all(&b, &b.head.env, &env);
 	b.head.workdir = add(&b, spec->workdir ? spec->workdir : ISLAND_WORKSPACE);
