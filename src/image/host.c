@@ -16,6 +16,7 @@ const struct host_item host_items[] = {
 	{HOST_ROOT_DIR, "libx32", NULL},
 
 	{HOST_DIR, "proc", NULL},
+	{HOST_DIR, "sys", NULL},
 	{HOST_DIR, "tmp", NULL},
 	{HOST_DIR, "workspace", NULL},
 	{HOST_DIR, "run", NULL}, /* stays empty: it also hides directories of /proc */

@@ -89,11 +89,18 @@ static int merge_env(struct strv *env, const struct strv *more)
 	return r;
 }
 
-static int decide_env(const struct spec *spec, const struct strv *needed, struct strv *env)
+/*
+ * Thread pools need no variables: the CPUs that may be used are the ones in sight.
+ * Memory is not: go alone reads a variable for it, and collects garbage before the
+ * limit is reached if told so a little below it.
+ */
+static int decide_env(const struct spec *spec, const struct limits *limits,
+		      const struct strv *needed, struct strv *env)
 {
-	static const char *const base[][2] = {
+	const char *const base[][2] = {
 		{"PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"},
-		{"HOME", ISLAND_WORKSPACE},
+		/* What programs keep at home has no place in a host directory, or none at all. */
+		{"HOME", spec->workspace.source ? "/tmp" : ISLAND_WORKSPACE},
 		{"USER", "cay"},
 		{"LOGNAME", "cay"},
 		{"SHELL", "/bin/sh"},
@@ -105,6 +112,9 @@ static int decide_env(const struct spec *spec, const struct strv *needed, struct
 	for (size_t i = 0; i < ARRAY_LEN(base) && r == 0; i++)
 		r = strv_set_env(env, base[i][0], base[i][1]);
 	if (r == 0)
+		r = strv_addf(env, "GOMEMLIMIT=%llu",
+			      (unsigned long long)(limits->memory_bytes / 10 * 9));
+	if (r == 0)
 		r = merge_env(env, needed);
 	return r < 0 ? r : merge_env(env, &spec->env);
 }
@@ -114,7 +124,7 @@ static const char *target_owner(const char *target)
 {
 	static const char *const own[] = {"/proc", "/dev", "/etc",   "/usr",   "/bin",
 					  "/sbin", "/lib", "/lib32", "/lib64", "/libx32",
-					  "/tmp",  "/run", "/var"};
+					  "/tmp",  "/run", "/var",   "/sys"};
 
 	if (strcmp(target, "/") == 0)
 		return "/";
@@ -184,7 +194,7 @@ int plan_make(const struct spec *spec, const struct settings *settings,
 	}
 	b.failed = command_make(spec, runtime, script, b.head.limits.memory_bytes, &command);
 	if (b.failed == 0)
-		b.failed = decide_env(spec, &command.env, &env);
+		b.failed = decide_env(spec, &b.head.limits, &command.env, &env);
 	push_all(&b, &b.head.compile, &command.compile);
 	push_all(&b, &b.head.argv, &command.argv);
 	push_all(&b, &b.head.env, &env);

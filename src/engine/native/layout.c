@@ -3,6 +3,7 @@
 #include "base/attr.h"
 #include "base/fd.h"
 #include "engine/native/island.h"
+#include "engine/native/machine.h"
 #include "engine/native/mount.h"
 #include "engine/native/rootfs.h"
 #include "engine/sys.h"
@@ -180,6 +181,38 @@ static int make_scratch_dirs(const struct island *i)
 }
 
 /*
+ * /sys of the island's own. What is in it depends on the limits, so it is not
+ * part of the image's root, which a template shares; on the scratch it is not
+ * writable all the same.
+ */
+static int make_sys(struct island *i)
+{
+	_cleanup_(fd_closep) int sys = -1;
+
+	if (mkdirat(i->scratch_fd, SCRATCH_SYS, 0755) < 0)
+		return -errno;
+	sys = openat(i->scratch_fd, SCRATCH_SYS, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return sys < 0 ? -errno : machine_describe(sys, i->plan, &i->provision.ticket);
+}
+
+static int place_sys(struct island *i)
+{
+	_cleanup_(fd_closep) int sys = mount_clone_part(i->scratch_fd, SCRATCH_SYS);
+	int r = sys < 0 ? sys : mount_set_attrs(sys, MOUNT_ATTR_RDONLY, false);
+
+	if (r == 0)
+		r = mount_place(sys, root_of(i), "sys");
+	if (r < 0 || !i->provision.ticket.v2[CONTROLLER_MEMORY])
+		return r;
+	/* The island's own cgroup, as its namespace shows it: where java looks for its limits. */
+	return place(i,
+		     mount_new("cgroup2", NULL,
+			       MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV |
+				       MOUNT_ATTR_NOEXEC),
+		     "sys/" MACHINE_CGROUP);
+}
+
+/*
  * The whole is attached at /tmp, where its own "tmp" then covers it, and stays
  * there: letting go of a mount that is nowhere attached costs 0.1 ms.
  * /workspace comes last in the table: a host directory may go there instead.
@@ -205,7 +238,12 @@ int layout_scratch(struct island *i, struct cay_error *err)
 	r = make_scratch_dirs(i);
 	if (r == 0)
 		r = place_scratch_dirs(i);
-	return r < 0 ? fail(err, r, "make /tmp and /workspace") : 0;
+	if (r < 0)
+		return fail(err, r, "make /tmp and /workspace");
+	r = make_sys(i);
+	if (r == 0)
+		r = place_sys(i);
+	return r < 0 ? fail(err, r, "make /sys") : 0;
 }
 
 int layout_devpts(struct island *i, struct cay_error *err)
