@@ -256,6 +256,14 @@ int layout_devpts(struct island *i, struct cay_error *err)
 	return r < 0 ? fail(err, r, "mount terminals of its own") : 0;
 }
 
+/* Where a mount goes: on the island /var/tmp is a link to /tmp. */
+static const char *target_of(const struct plan *p, uint32_t n)
+{
+	const char *target = plan_str(p, p->mounts[n].target);
+
+	return path_is_within(target, "/var/tmp") ? target + strlen("/var") : target;
+}
+
 /* A runtime's directory can lie in the host's /tmp: its place is in the scratch then. */
 static bool is_in_scratch(const char *target)
 {
@@ -267,7 +275,7 @@ static int make_mount_points(struct island *i, bool in_scratch, struct cay_error
 	const struct plan *p = i->plan;
 
 	for (uint32_t n = 0; n < p->n_mounts; n++) {
-		const char *target = plan_str(p, p->mounts[n].target);
+		const char *target = target_of(p, n);
 		int r = 0;
 
 		if (is_in_scratch(target) == in_scratch)
@@ -290,7 +298,7 @@ int layout_mounts(struct island *i, struct cay_error *err)
 	if (make_mount_points(i, true, err) < 0)
 		return -1;
 	for (uint32_t n = 0; n < p->n_mounts; n++) {
-		const char *target = plan_str(p, p->mounts[n].target);
+		const char *target = target_of(p, n);
 		int r = place(i, i->trees[n], target);
 
 		if (r < 0)
