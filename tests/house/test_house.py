@@ -279,7 +279,7 @@ def test_languages_are_described():
     from language_table import LANGUAGES
     text = (ROOT / "docs/languages.md").read_text()
     rows = re.findall(r"^\| ([^|]+) \| `([^`]+)` \|", text, re.M)
-    assert rows == [(l.title, l.name) for l in LANGUAGES]
+    assert rows[1:] == [(l.title, l.name) for l in LANGUAGES]  # behind the heads of the columns
     for language in LANGUAGES:
         if language.special:
             assert f"- **{language.title}**: {language.special}" in text
