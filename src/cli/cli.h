@@ -30,7 +30,7 @@ struct verb {
 	int (*run)(int argc, char **argv);
 };
 
-extern const struct verb verb_complete, verb_config, verb_doctor, verb_help, verb_run,
+extern const struct verb verb_bench, verb_complete, verb_config, verb_doctor, verb_help, verb_run,
 	verb_runtimes, verb_version;
 
 extern const struct verb *const verbs[]; /* ends with a NULL */
