@@ -1,6 +1,7 @@
 #include "session/glob.h"
 
 #include "base/attr.h"
+#include "core/limits.h"
 
 #include <fnmatch.h>
 #include <limits.h>
@@ -21,32 +22,74 @@ static bool part_matches(const char *glob, size_t glob_len, const char *path, si
 
 enum match { MATCH_NO, MATCH_ABOVE, MATCH_YES };
 
+/* A path that is walked has fewer, and a glob one "**" at most between two of them. */
+#define PARTS_MAX (2 * TREE_DEPTH_MAX + 8)
+
+struct part {
+	const char *text;
+	size_t len;
+};
+
+static bool is_any(const struct part *p)
+{
+	return p->len == 2 && p->text[0] == '*' && p->text[1] == '*';
+}
+
+/* The parts of a glob, with a run of "**" as one; 0 if there are too many. */
+static size_t cut(const char *glob, struct part parts[PARTS_MAX])
+{
+	size_t n = 0;
+
+	while (*glob) {
+		struct part p = {glob, strcspn(glob, "/")};
+
+		glob += p.len + (glob[p.len] == '/');
+		if (n > 0 && is_any(&p) && is_any(&parts[n - 1]))
+			continue;
+		if (n == PARTS_MAX)
+			return 0;
+		parts[n++] = p;
+	}
+	return n;
+}
+
+/* "**" may be no part at all, but for one at the end: "a/" and all below it, not a. */
+static void skip_any(bool open[PARTS_MAX + 1], const struct part *parts, size_t n)
+{
+	for (size_t i = 0; i + 1 < n; i++)
+		if (open[i] && is_any(&parts[i]))
+			open[i + 1] = true;
+}
+
 /*
- * Part by part; "**" is any number of parts that are not hidden. MATCH_ABOVE: the
- * path ends where the glob goes on, so what matches may lie below it.
+ * Part by part: open[i] says that what was seen of the path can be the first i
+ * parts of the glob. All ways are followed at once, because trying one after the
+ * other takes a time that grows with the power of the number of "**".
+ *
+ * MATCH_ABOVE: the path ends where the glob goes on, so what matches may lie below it.
  */
 static enum match match_parts(const char *glob, const char *path)
 {
-	size_t g = strcspn(glob, "/"), p = strcspn(path, "/");
-	const char *more_glob = glob + g + (glob[g] == '/');
-	const char *more_path = path + p + (path[p] == '/');
+	struct part parts[PARTS_MAX];
+	bool open[PARTS_MAX + 1] = {true};
+	size_t n = cut(glob, parts);
 
-	if (p == 0)
-		return g == 0 ? MATCH_YES : MATCH_ABOVE;
-	if (g == 0)
-		return MATCH_NO;
-	if (g == 2 && glob[0] == '*' && glob[1] == '*') {
-		enum match here = *more_glob ? match_parts(more_glob, path) : MATCH_NO;
+	for (size_t len; *path; path += len + (path[len] == '/')) {
+		bool next[PARTS_MAX + 1] = {false};
 
-		if (here == MATCH_YES || path[0] == '.')
-			return here;
-		if (!*more_path)
-			return *more_glob ? MATCH_ABOVE : MATCH_YES;
-		return match_parts(glob, more_path);
+		len = strcspn(path, "/");
+		skip_any(open, parts, n);
+		for (size_t i = 0; i < n; i++) {
+			if (!open[i])
+				continue;
+			if (!is_any(&parts[i]))
+				next[i + 1] |= part_matches(parts[i].text, parts[i].len, path, len);
+			else if (path[0] != '.')
+				next[i] = next[i + (i + 1 == n)] = true;
+		}
+		memcpy(open, next, sizeof(open));
 	}
-	if (!part_matches(glob, g, path, p))
-		return MATCH_NO;
-	return match_parts(more_glob, more_path);
+	return open[n] ? MATCH_YES : memchr(open, true, n) ? MATCH_ABOVE : MATCH_NO;
 }
 
 /* The file itself, by name or by glob; or the name of a directory, which stands for all in it. */
