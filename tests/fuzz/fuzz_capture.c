@@ -16,8 +16,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	capture_init(&c, limit);
 	while (in.len > 0) {
-		size_t n = size_min(input_u8(&in) * 5u, in.len);
+		size_t n = input_u8(&in) * 5u;
 
+		n = size_min(n, in.len);
 		CHECK(capture_add(&c, (const char *)in.at, n) == 0);
 		CHECK(buf_append(&all, in.at, n) == 0);
 		in.at += n;

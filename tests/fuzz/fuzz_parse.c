@@ -66,7 +66,7 @@ typedef int parse_fn(const char *s, uint64_t min, uint64_t max, uint64_t *ret);
 static void check(const char *s, parse_fn *parse, const struct unit *units, size_t n)
 {
 	uint64_t got = 42;
-	wide expected;
+	wide expected = 0;
 	int r = parse(s, 0, UINT64_MAX, &got);
 
 	CHECK(r == 0 || ((r == -EINVAL || r == -ERANGE) && got == 42));
