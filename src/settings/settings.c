@@ -231,8 +231,10 @@ static int need_language(struct settings *s, const char *name, struct language_s
 {
 	const struct language *language = language_find(name);
 
-	if (!language)
-		return unknown_language(name, err);
+	if (!language) {
+		(void)unknown_language(name, err);
+		return -1;
+	}
 	for (size_t i = 0; i < s->n_languages; i++)
 		if (strcmp(s->languages[i].name, language->name) == 0) {
 			*ret = &s->languages[i];
