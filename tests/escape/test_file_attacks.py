@@ -152,3 +152,19 @@ def test_get_reads_only_what_the_island_may(cay, shared, place):
     (path / "private").chmod(0o600)
     done = cay.run("--workspace", f"{path}:rw", "--get", f"*:{place}/out/", "--", "true", config=config)
     assert b"ROOTS" not in done.out and not (place / "out" / "private").exists()
+
+
+def test_what_the_island_says_of_itself_stays(island):
+    """/sys is on the same file system as /tmp, and a user's island is of one id: read-only all the same."""
+    results = tries(island, """
+for path in [os.path.join(d, n) for d, _, names in os.walk('/sys') for n in names]:
+    attempt(f'write {path}', lambda: os.open(path, os.O_WRONLY))
+    attempt(f'chmod {path}', lambda: os.chmod(path, 0o666))
+    attempt(f'unlink {path}', lambda: os.unlink(path))
+    attempt(f'link {path}', lambda: os.link(path, '/tmp/x'))
+for path in [d for d, _, _ in os.walk('/sys')]:
+    attempt(f'mkdir in {path}', lambda: os.mkdir(f'{path}/x'))
+    attempt(f'rename {path}', lambda: os.rename(path, '/tmp/y'))
+""")
+    assert_refused(results, "EROFS", "EACCES", "EPERM", "EXDEV", "EBUSY")
+    assert tries(island, "attempt('tmp', lambda: os.mkdir('/tmp/x'))") == {"tmp": "worked"}
