@@ -445,6 +445,23 @@ static int carry_out(struct request *q, const struct settings *settings, const s
 	return r;
 }
 
+/*
+ * What of the caller's environment is about the caller's place: the time zone,
+ * and the kind of terminal where there is one. What -e says comes later, and wins.
+ */
+static int pass_place(struct spec *s, struct cay_error *err)
+{
+	const char *tz = getenv("TZ"), *term = getenv("TERM");
+	bool terminal = isatty(STDIN_FILENO) == 1 || isatty(STDOUT_FILENO) == 1;
+
+	if (tz && !strv_get_env(&s->env, "TZ") && strv_set_env(&s->env, "TZ", tz) < 0)
+		return cay_fail(err, CAY_E_INTERNAL, ENOMEM, "read the request");
+	if (term && terminal && !strv_get_env(&s->env, "TERM") &&
+	    strv_set_env(&s->env, "TERM", term) < 0)
+		return cay_fail(err, CAY_E_INTERNAL, ENOMEM, "read the request");
+	return 0;
+}
+
 static int run_request(struct request *q, struct cay_error *err)
 {
 	_cleanup_(settings_done) struct settings settings = {0};
@@ -458,7 +475,8 @@ static int run_request(struct request *q, struct cay_error *err)
 	if (has_runtime &&
 	    runtime_choose(&settings, q->spec.language, q->spec.version, &rt, err) < 0)
 		return -1;
-	if (run_files_init(&files, &q->spec, &settings, q->json, err) < 0)
+	if (pass_place(&q->spec, err) < 0 ||
+	    run_files_init(&files, &q->spec, &settings, q->json, err) < 0)
 		return -1;
 	if (decide_script(q, &files, err) < 0)
 		return -1;

@@ -100,7 +100,9 @@ static int decide_env(const struct spec *spec, const struct limits *limits,
 	const char *const base[][2] = {
 		{"PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"},
 		/* What programs keep at home has no place in a host directory, or none at all. */
-		{"HOME", spec->workspace.source ? "/tmp" : ISLAND_WORKSPACE},
+		{"HOME", spec->workspace.source && spec->engine != ENGINE_DIRECT
+				 ? "/tmp"
+				 : ISLAND_WORKSPACE},
 		{"USER", "cay"},
 		{"LOGNAME", "cay"},
 		{"SHELL", "/bin/sh"},

@@ -46,6 +46,7 @@ const struct step island_steps[] = {
 	{"proc", STEP_INIT, layout_proc},
 	{"proc masks", STEP_INIT, layout_proc_masks},
 	{"scratch", STEP_INIT, layout_scratch},
+	{"machine", STEP_INIT, layout_sys},
 	{"terminals", STEP_INIT, layout_devpts},
 	{"mounts", STEP_INIT, layout_mounts},
 	{"pivot", STEP_ROOT, layout_enter},

@@ -181,6 +181,35 @@ static int make_scratch_dirs(const struct island *i)
 }
 
 /*
+ * The whole is attached at /tmp, where its own "tmp" then covers it, and stays
+ * there: letting go of a mount that is nowhere attached costs 0.1 ms.
+ * /workspace comes last in the table: a host directory may go there instead.
+ */
+static int place_scratch_dirs(struct island *i)
+{
+	size_t len = ARRAY_LEN(scratch_dirs) - !i->plan->scratch_workspace;
+	int r = mount_place(i->scratch_fd, root_of(i), "tmp");
+
+	for (size_t n = len; n-- > 0 && r == 0;)
+		r = place(i, mount_clone_part(i->scratch_fd, scratch_dirs[n].name),
+			  scratch_dirs[n].target);
+	return r;
+}
+
+int layout_scratch(struct island *i, struct cay_error *err)
+{
+	int r;
+
+	i->scratch_fd = make_scratch(i->plan);
+	if (i->scratch_fd < 0)
+		return fail(err, i->scratch_fd, "make the writable file system");
+	r = make_scratch_dirs(i);
+	if (r == 0)
+		r = place_scratch_dirs(i);
+	return r < 0 ? fail(err, r, "make /tmp and /workspace") : 0;
+}
+
+/*
  * /sys of the island's own. What is in it depends on the limits, so it is not
  * part of the image's root, which a template shares; on the scratch it is not
  * writable all the same.
@@ -212,35 +241,10 @@ static int place_sys(struct island *i)
 		     "sys/" MACHINE_CGROUP);
 }
 
-/*
- * The whole is attached at /tmp, where its own "tmp" then covers it, and stays
- * there: letting go of a mount that is nowhere attached costs 0.1 ms.
- * /workspace comes last in the table: a host directory may go there instead.
- */
-static int place_scratch_dirs(struct island *i)
+int layout_sys(struct island *i, struct cay_error *err)
 {
-	size_t len = ARRAY_LEN(scratch_dirs) - !i->plan->scratch_workspace;
-	int r = mount_place(i->scratch_fd, root_of(i), "tmp");
+	int r = make_sys(i);
 
-	for (size_t n = len; n-- > 0 && r == 0;)
-		r = place(i, mount_clone_part(i->scratch_fd, scratch_dirs[n].name),
-			  scratch_dirs[n].target);
-	return r;
-}
-
-int layout_scratch(struct island *i, struct cay_error *err)
-{
-	int r;
-
-	i->scratch_fd = make_scratch(i->plan);
-	if (i->scratch_fd < 0)
-		return fail(err, i->scratch_fd, "make the writable file system");
-	r = make_scratch_dirs(i);
-	if (r == 0)
-		r = place_scratch_dirs(i);
-	if (r < 0)
-		return fail(err, r, "make /tmp and /workspace");
-	r = make_sys(i);
 	if (r == 0)
 		r = place_sys(i);
 	return r < 0 ? fail(err, r, "make /sys") : 0;
