@@ -4,7 +4,7 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 TESTS ?=
 
-.PHONY: all run test unit asan integration bench install clean format
+.PHONY: all run test unit asan integration bench languages install clean format
 
 # Meson has much to say, of which only a failure is of interest.
 setup = echo "configuring $(firstword $(1))"; out=$$(meson setup $(1) 2>&1) || { \
@@ -37,7 +37,7 @@ unit: build-test/build.ninja
 
 integration: all
 	@CAY_BIN=$(CURDIR)/build/cay /usr/bin/python3 -m pytest -q -p no:cacheprovider \
-		tests/house tests/integration tests/escape tests/vm $(TESTS)
+		tests/house tests/integration tests/programs tests/escape tests/vm $(TESTS)
 
 # The same again under the sanitizers; programs on the islands run without.
 asan: build-asan/build.ninja
@@ -55,6 +55,11 @@ bench:
 	@$(MAKE) --no-print-directory all build-bench/build.ninja
 	@ninja -C build-bench --quiet
 	@/usr/bin/python3 tests/bench/bench.py
+
+# Writes docs/languages.md: each language is run, on an island and without one.
+languages: all
+	@tools/setup test
+	@/usr/bin/python3 tests/bench/languages.py
 
 install: all
 	@meson configure build -Dprefix=$(PREFIX) && ninja -C build --quiet

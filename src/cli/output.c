@@ -33,6 +33,7 @@ void output_done(struct output *o)
 		capture_done(&o->kept[s]);
 		buf_done(&o->through[s].ready);
 	}
+	capture_done(&o->compiler);
 }
 
 static bool writable_now(int fd)
@@ -127,11 +128,27 @@ static ssize_t take(void *ctx, enum stream s, const char *data, size_t len)
 	return (ssize_t)len;
 }
 
+/* The compiler has one stream: that of errors. */
+void output_compiled(struct output *o)
+{
+	if (!o->capture)
+		return;
+	capture_done(&o->compiler);
+	o->compiler = o->kept[STREAM_STDERR];
+	capture_init(&o->kept[STREAM_STDERR], o->limit);
+}
+
+static void compiled(void *ctx)
+{
+	output_compiled(ctx);
+}
+
 struct sink output_sink(struct output *o)
 {
 	return (struct sink){
 		.ctx = o,
 		.output = take,
+		.compiled = compiled,
 		.wait_fd = {o->through[STREAM_STDOUT].fd, o->through[STREAM_STDERR].fd},
 	};
 }

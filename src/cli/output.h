@@ -26,11 +26,15 @@ struct output {
 	bool capture;   /* into the result; else through */
 	uint64_t limit; /* of each stream; 0: none */
 	struct capture kept[STREAMS];
+	struct capture compiler; /* what it said, while kept is the program's */
 	struct output_stream through[STREAMS];
 };
 
 void output_init(struct output *o, bool capture, uint64_t limit_bytes);
 void output_done(struct output *o);
+
+/* What was kept until now was the compiler's. */
+void output_compiled(struct output *o);
 
 struct sink output_sink(struct output *o);
 

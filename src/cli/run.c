@@ -193,7 +193,8 @@ SETTER(refuse)
 }
 
 static const struct option_row rows[] = {
-	{'l', "language", "NAME[@VERSION]", "python (default), sh; else by FILE", set_language},
+	{'l', "language", "NAME[@VERSION]", "python (default), node@22, bash, go, c++ ...",
+	 set_language},
 	{'c', "code", "CODE", "the code; as FILE, - reads standard input", set_code},
 	{'e', "env", "K=V", "a variable; K alone passes the caller's own", set_env},
 	{0, "env-file", "FILE", "variables, one K=V a line", set_env_file},
@@ -332,18 +333,27 @@ static int choose_engine(const struct request *q, const struct settings *s,
 	return 0;
 }
 
-/* The program's own file is put on the island where it can't be an argument. */
-static int decide_script(const struct request *q, struct run_files *f, struct cay_error *err)
+static bool can_be_argument(const struct spec *s)
 {
-	const struct spec *s = &q->spec;
+	const char *open = s->language->code_open;
 
-	if (s->kind == SPEC_FILE)
-		return run_files_script(f, s, err);
-	if (s->kind == SPEC_CODE &&
-	    (s->code_len > CODE_ARGUMENT_MAX || memchr(s->code, '\0', s->code_len) ||
-	     !s->language->code_option))
-		run_files_code(f, s);
-	return 0;
+	return s->language->code_option && s->code_len <= CODE_ARGUMENT_MAX &&
+	       !memchr(s->code, '\0', s->code_len) &&
+	       !(open && s->code_len >= 2 && strncmp(s->code, open, 2) == 0);
+}
+
+/* The program's own file is put on the island where it can't be an argument. */
+static int decide_script(struct request *q, struct run_files *f, struct cay_error *err)
+{
+	struct spec *s = &q->spec;
+
+	if (s->kind == SPEC_FILE && run_files_script(f, s, err) < 0)
+		return -1;
+	if (s->kind == SPEC_CODE && !can_be_argument(s) && run_files_code(f, s, err) < 0)
+		return -1;
+	if (s->kind == SPEC_ARGV || !s->language->has_entry)
+		return 0;
+	return run_files_entry(f, s, err);
 }
 
 static void describe(const struct request *q, const struct runtime *rt, const char *id,
@@ -374,6 +384,10 @@ static int report(const struct request *q, struct output *o, struct result *res)
 	if (output_failed(o))
 		code = EXIT_OURS;
 	if (q->json) {
+		if (res->compile.begun && !res->compile.ended)
+			output_compiled(o);
+		res->compile.output = o->compiler;
+		o->compiler = (struct capture){0};
 		for (int s = 0; s < STREAMS; s++) {
 			res->output[s] = o->kept[s];
 			o->kept[s] = (struct capture){0};

@@ -110,6 +110,7 @@ static int print_json(const struct plan *p, const struct mount_rules *rules,
 	json_set_str(plan, "image", HOST_IMAGE);
 	json_set_str(plan, "language", rt ? rt->language->name : NULL);
 	json_set_str(plan, "version", rt && rt->version[0] ? rt->version : NULL);
+	json_set(plan, "compile", list_json(p, p->compile));
 	json_set(plan, "argv", list_json(p, p->argv));
 	json_set(plan, "env", list_json(p, p->env));
 	json_set_str(plan, "workdir", plan_str(p, p->workdir));
@@ -173,6 +174,7 @@ int run_dry(const struct plan *plan, const struct mount_rules *rules, const stru
 	if (runtime)
 		(void)printf("runtime  %s %s (%s)\n", runtime->language->name, runtime->version,
 			     runtime->program);
+	print_words("compile", plan, plan->compile);
 	print_words("argv", plan, plan->argv);
 	print_words("env", plan, plan->env);
 	(void)printf("workdir  %s\n", plan_str(plan, plan->workdir));

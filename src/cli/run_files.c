@@ -5,6 +5,7 @@
 #include "cli/cli.h"
 #include "engine/sys.h"
 #include "session/files.h"
+#include "spec/java.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -147,11 +148,39 @@ static void set_path(struct run_files *f, const char *name)
 		       f->spec->workspace.source ? "/tmp" : ISLAND_WORKSPACE, name);
 }
 
-void run_files_code(struct run_files *f, const struct spec *spec)
+int run_files_code(struct run_files *f, const struct spec *spec, struct cay_error *err)
 {
+	const char *open = spec->language->code_open;
+
 	set_path(f, spec->language->file_name);
 	f->data = spec->code;
 	f->len = spec->code_len;
+	if (!open || (f->len >= 2 && strncmp(f->data, open, 2) == 0))
+		return 0;
+	if (buf_append_str(&f->text, open) < 0 || buf_append(&f->text, f->data, f->len) < 0)
+		return cay_fail(err, CAY_E_TOO_LARGE, 0, "the code is too long");
+	f->data = buf_str(&f->text);
+	f->len = f->text.len;
+	return 0;
+}
+
+int run_files_entry(struct run_files *f, struct spec *spec, struct cay_error *err)
+{
+	const char *dot;
+	char name[NAME_MAX + 1];
+
+	spec->entry = spec->kind == SPEC_CODE ? java_entry(spec->code, spec->code_len)
+					      : java_entry(buf_str(&f->text), f->text.len);
+	if (!spec->entry) {
+		(void)cay_fail(err, CAY_E_INVALID, 0, "no class in the Java source");
+		return cay_hint(err, "a program needs a class with a method main");
+	}
+	if (spec->kind == SPEC_FILE)
+		return 0;
+	dot = strrchr(spec->entry, '.');
+	(void)snprintf(name, sizeof(name), "%.250s.java", dot ? dot + 1 : spec->entry);
+	set_path(f, name);
+	return 0;
 }
 
 /* A script that lies in the workspace is run where it is, with its neighbours. */
@@ -168,29 +197,43 @@ static bool lies_in_workspace(struct run_files *f, const char *script)
 	       (int)sizeof(f->script);
 }
 
+static int read_script(struct run_files *f, const struct spec *spec, int fd, struct cay_error *err)
+{
+	int r = fd_read_all(fd, &f->text);
+
+	return r < 0 ? cay_fail(err, r == -EFBIG ? CAY_E_TOO_LARGE : CAY_E_INVALID, -r,
+				"read the script %s", spec->file)
+		     : 0;
+}
+
+/* Where it is run from its place: the host's own files, or the workspace. */
+static int stays(struct run_files *f, const struct spec *spec, struct cay_error *err)
+{
+	if (spec->engine != ENGINE_DIRECT)
+		return lies_in_workspace(f, spec->file);
+	return realpath(spec->file, f->script)
+		       ? 1
+		       : cay_fail(err, CAY_E_NOT_FOUND, errno, "the script %s", spec->file);
+}
+
 int run_files_script(struct run_files *f, const struct spec *spec, struct cay_error *err)
 {
 	const char *slash = strrchr(spec->file, '/');
 	_cleanup_(fd_closep) int fd = -1;
 	struct stat st;
-	int r;
+	int in_place;
 
 	if (run_files_open(f, spec->file, 0, "the script", &fd, err) < 0)
 		return -1;
 	if (fstat(fd, &st) < 0 || S_ISDIR(st.st_mode))
 		return cay_fail(err, CAY_E_INVALID, EISDIR, "the script %s", spec->file);
-	if (spec->engine == ENGINE_DIRECT) {
-		/* On the host's own files it is where it is. */
-		return realpath(spec->file, f->script)
-			       ? 0
-			       : cay_fail(err, CAY_E_NOT_FOUND, errno, "the script %s", spec->file);
-	}
-	if (lies_in_workspace(f, spec->file))
+	in_place = stays(f, spec, err);
+	if (in_place < 0)
+		return -1;
+	if ((!in_place || spec->language->has_entry) && read_script(f, spec, fd, err) < 0)
+		return -1;
+	if (in_place)
 		return 0;
-	r = fd_read_all(fd, &f->text);
-	if (r < 0)
-		return cay_fail(err, r == -EFBIG ? CAY_E_TOO_LARGE : CAY_E_INVALID, -r,
-				"read the script %s", spec->file);
 	set_path(f, slash ? slash + 1 : spec->file);
 	f->data = buf_str(&f->text);
 	f->len = f->text.len;

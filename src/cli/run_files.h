@@ -47,7 +47,10 @@ int run_files_open(const struct run_files *f, const char *path, int flags, const
 int run_files_script(struct run_files *f, const struct spec *spec, struct cay_error *err);
 
 /* The code of the spec goes in as a file. */
-void run_files_code(struct run_files *f, const struct spec *spec);
+int run_files_code(struct run_files *f, const struct spec *spec, struct cay_error *err);
+
+/* Looks for what the program begins with; a snippet's file is named by it. */
+int run_files_entry(struct run_files *f, struct spec *spec, struct cay_error *err);
 
 /* The script's path on the island, or NULL. */
 const char *run_files_path(const struct run_files *f);

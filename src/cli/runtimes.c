@@ -17,17 +17,13 @@
 
 #define OUTPUT_MAX_BYTES (1u << 20)
 
-struct row {
-	const char *language, *version, *reason, *source, *program;
-};
-
 /* Either the table or the JSON; whichever is asked for is filled. */
 struct listing {
 	bool json;
 	struct json *found, *missing;
 	struct buf out;
 	struct {
-		int language, version, reason, source;
+		int language, version, reason;
 	} width;
 };
 
@@ -39,23 +35,64 @@ static void widen(int *width, const char *text)
 		*width = n;
 }
 
-static struct row row_of(const struct runtime *rt)
+static const char *version_of(const struct runtime *rt)
 {
-	return (struct row){
-		.language = rt->language->name,
-		.version = rt->version[0] ? rt->version : "-",
-		.reason = rt->default_reason ? rt->default_reason : "",
-		.source = rt->source,
-		.program = rt->program,
-	};
+	return rt->version[0] ? rt->version : "-";
 }
 
-static int print_row(struct listing *l, const struct row *r, enum style style)
+static const char *reason_of(const struct runtime *rt)
 {
-	return buf_printf(&l->out, "%s%-*s  %-*s  %-*s  %-*s  %s%s\n",
-			  cli_style(STDOUT_FILENO, style), l->width.language, r->language,
-			  l->width.version, r->version, l->width.reason, r->reason, l->width.source,
-			  r->source, r->program, cli_style(STDOUT_FILENO, STYLE_PLAIN));
+	return rt->lacks ? "unusable" : rt->default_reason ? rt->default_reason : "";
+}
+
+/* The columns become wide enough for the row. */
+static void measure(struct listing *l, const char *language, const char *version,
+		    const char *reason)
+{
+	widen(&l->width.language, language);
+	widen(&l->width.version, version);
+	widen(&l->width.reason, reason);
+}
+
+static int begin_row(struct listing *l, const char *language, const char *version,
+		     const char *reason)
+{
+	return buf_printf(&l->out, "%-*s  %-*s  %-*s  ", l->width.language, language,
+			  l->width.version, version, l->width.reason, reason);
+}
+
+static int print_title(struct listing *l)
+{
+	int r = buf_append_str(&l->out, cli_style(STDOUT_FILENO, STYLE_STRONG));
+
+	if (r == 0)
+		r = begin_row(l, "LANGUAGE", "VERSION", "DEFAULT");
+	return r < 0 ? r
+		     : buf_printf(&l->out, "PROGRAM%s\n", cli_style(STDOUT_FILENO, STYLE_PLAIN));
+}
+
+/* "s" where a row names several packages. */
+static const char *plural(const struct language *language)
+{
+	return strchr(language->package, ' ') ? "s" : "";
+}
+
+/* What is everywhere the same is not said: a tool that belongs to the program, the host. */
+static int print_runtime(struct listing *l, const struct runtime *rt)
+{
+	const struct language *language = rt->language;
+	int r = begin_row(l, language->name, version_of(rt), reason_of(rt));
+
+	if (r == 0)
+		r = buf_printf(&l->out, "%s", rt->program);
+	if (r == 0 && rt->tool[0] && !language->tool_beside)
+		r = buf_printf(&l->out, ", %s", rt->tool);
+	if (r == 0 && strcmp(rt->source, "host") != 0)
+		r = buf_printf(&l->out, " (%s)", rt->source);
+	if (r == 0 && rt->lacks)
+		r = buf_printf(&l->out, ": no %s; install the Debian package%s %s", rt->lacks,
+			       plural(language), language->package);
+	return r < 0 ? r : buf_printf(&l->out, "\n");
 }
 
 static void add_json(struct listing *l, const struct runtime *rt)
@@ -65,6 +102,8 @@ static void add_json(struct listing *l, const struct runtime *rt)
 	json_set_str(j, "language", rt->language->name);
 	json_set_str(j, "version", rt->version[0] ? rt->version : NULL);
 	json_set_str(j, "program", rt->program);
+	json_set_str(j, "tool", rt->tool[0] ? rt->tool : NULL);
+	json_set_str(j, "lacks", rt->lacks);
 	json_set_str(j, "root", rt->root[0] ? rt->root : NULL);
 	json_set_str(j, "source", rt->source);
 	json_set_bool(j, "default", rt->default_reason != NULL);
@@ -74,7 +113,7 @@ static void add_json(struct listing *l, const struct runtime *rt)
 
 static int list_missing(struct listing *l, const struct language *language)
 {
-	char how[128];
+	int r;
 
 	if (l->json) {
 		struct json *j = json_new_object();
@@ -84,9 +123,12 @@ static int list_missing(struct listing *l, const struct language *language)
 		json_add(l->missing, j);
 		return 0;
 	}
-	(void)snprintf(how, sizeof(how), "not found; install the Debian package %s",
-		       language->package);
-	return print_row(l, &(struct row){language->name, "-", "", "-", how}, STYLE_QUIET);
+	r = buf_append_str(&l->out, cli_style(STDOUT_FILENO, STYLE_QUIET));
+	if (r == 0)
+		r = begin_row(l, language->name, "-", "missing");
+	return r < 0 ? r
+		     : buf_printf(&l->out, "install the Debian package%s %s%s\n", plural(language),
+				  language->package, cli_style(STDOUT_FILENO, STYLE_PLAIN));
 }
 
 static int list_found(struct listing *l, const struct language *language,
@@ -96,24 +138,12 @@ static int list_found(struct listing *l, const struct language *language,
 
 	if (runtimes->len == 0)
 		return list_missing(l, language);
-	for (size_t i = 0; i < runtimes->len && r == 0; i++) {
-		struct row row = row_of(&runtimes->items[i]);
-
+	for (size_t i = 0; i < runtimes->len && r == 0; i++)
 		if (l->json)
 			add_json(l, &runtimes->items[i]);
 		else
-			r = print_row(l, &row, STYLE_PLAIN);
-	}
+			r = print_runtime(l, &runtimes->items[i]);
 	return r;
-}
-
-/* The columns become wide enough for the row. */
-static void measure(struct listing *l, const struct row *r)
-{
-	widen(&l->width.language, r->language);
-	widen(&l->width.version, r->version);
-	widen(&l->width.reason, r->reason);
-	widen(&l->width.source, r->source);
 }
 
 static int finish_json(struct listing *l)
@@ -129,22 +159,20 @@ static int finish_json(struct listing *l)
 static int list(struct listing *l, const struct language *only, const struct settings *settings,
 		struct cay_error *err)
 {
-	static const struct row title = {"LANGUAGE", "VERSION", "DEFAULT", "SOURCE", "PROGRAM"};
 	const struct language *first = only ? only : languages;
 	size_t n = only ? 1 : n_languages;
 	struct runtimes *found = calloc(n, sizeof(*found));
 	int r = found ? 0 : cay_fail(err, CAY_E_INTERNAL, ENOMEM, "list the runtimes");
 
-	measure(l, &title);
+	measure(l, "LANGUAGE", "VERSION", "DEFAULT");
 	for (size_t i = 0; i < n && r == 0; i++) {
 		r = runtimes_find(settings, &first[i], &found[i], err);
-		for (size_t k = 0; k < found[i].len; k++) {
-			struct row row = row_of(&found[i].items[k]);
-
-			measure(l, &row);
-		}
+		measure(l, first[i].name, "", "");
+		for (size_t k = 0; k < found[i].len; k++)
+			measure(l, "", version_of(&found[i].items[k]),
+				reason_of(&found[i].items[k]));
 	}
-	if (r == 0 && !l->json && print_row(l, &title, STYLE_STRONG) < 0)
+	if (r == 0 && !l->json && print_title(l) < 0)
 		r = cay_fail(err, CAY_E_INTERNAL, ENOMEM, "list the runtimes");
 	for (size_t i = 0; i < n && r == 0; i++)
 		if (list_found(l, &first[i], &found[i]) < 0)
@@ -234,8 +262,9 @@ const struct verb verb_runtimes = {
 		 "which one a run without a version gets: the preferred one, else the newest.\n",
 	.examples = "  cay runtimes\n"
 		    "  cay runtimes python\n",
-	.notes = "Runtimes are found in /usr/local/bin and /usr/bin, and in the directories that\n"
-		 "settings name (a prefix with bin/ in it, or one with the program itself):\n"
+	.notes = "Runtimes are found in /usr/local/bin and /usr/bin, where Debian has further Go\n"
+		 "and Java, and in the directories that settings name (a prefix with bin/ in it,\n"
+		 "or a directory with the program itself):\n"
 		 "\n"
 		 "  [language python]\n"
 		 "  prefer = 3.12\n"

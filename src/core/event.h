@@ -19,4 +19,6 @@ struct sink {
 	 */
 	ssize_t (*output)(void *ctx, enum stream stream, const char *data, size_t len);
 	int wait_fd[STREAMS];
+	/* The compiler has ended: what came until now was its own. */
+	void (*compiled)(void *ctx);
 };

@@ -7,6 +7,7 @@
 
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/wait.h>
 
 static const char *const status_names[STATUSES] = {
 	[STATUS_OK] = "ok",
@@ -32,6 +33,7 @@ void result_done(struct result *r)
 {
 	for (int i = 0; i < STREAMS; i++)
 		capture_done(&r->output[i]);
+	capture_done(&r->compile.output);
 	for (size_t i = 0; i < r->n_files; i++) {
 		free(r->files[i].path);
 		free(r->files[i].data);
@@ -148,6 +150,22 @@ static struct json *files_json(const struct result *r)
 	return list;
 }
 
+static struct json *compilation_json(const struct compilation *c)
+{
+	struct json *o = json_new_object();
+	bool exited = c->ended && WIFEXITED(c->wait_status);
+
+	json_set_bool(o, "success", exited && WEXITSTATUS(c->wait_status) == 0);
+	if (exited)
+		json_set_int(o, "exit_code", WEXITSTATUS(c->wait_status));
+	else
+		json_set_null(o, "exit_code");
+	set_stream(o, &c->output, "output", "output_base64");
+	json_set_bool(o, "output_truncated", capture_truncated(&c->output));
+	json_set_real(o, "wall_ms", c->wall_ms);
+	return o;
+}
+
 struct json *result_json(const struct result *r)
 {
 	struct json *o = json_new_object();
@@ -165,6 +183,10 @@ struct json *result_json(const struct result *r)
 	else
 		json_set_null(o, "signal");
 	json_set_bool(o, "timed_out", r->timed_out);
+	if (r->compile.begun)
+		json_set(o, "compile", compilation_json(&r->compile));
+	else
+		json_set_null(o, "compile");
 	set_stream(o, &r->output[STREAM_STDOUT], "stdout", "stdout_base64");
 	set_stream(o, &r->output[STREAM_STDERR], "stderr", "stderr_base64");
 	json_set_bool(o, "stdout_truncated", capture_truncated(&r->output[STREAM_STDOUT]));

@@ -60,6 +60,15 @@ struct file_out {
 	size_t size;
 };
 
+/* What happened before the program could begin, in a language that is compiled. */
+struct compilation {
+	bool begun;
+	bool ended;      /* else it was ended with the run */
+	int wait_status; /* where it ended */
+	double wall_ms;
+	struct capture output; /* of both streams; empty where output was passed through */
+};
+
 struct result {
 	char id[ID_SIZE];
 	enum status status;
@@ -68,6 +77,7 @@ struct result {
 	int exit_code;
 	int signal; /* 0: none */
 	bool timed_out;
+	struct compilation compile;
 	struct capture output[STREAMS]; /* empty where output was passed through */
 	struct file_out *files;
 	size_t n_files;

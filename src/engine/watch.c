@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -34,7 +35,7 @@ struct pump {
 	struct watch *w;
 	struct watched *ret;
 	struct pending out[STREAMS], in;
-	bool gone, cancelled;
+	bool gone, cancelled, compiled;
 	uint64_t drain_ns; /* 0: not yet */
 };
 
@@ -42,6 +43,7 @@ enum {
 	ON_ALIVE,
 	ON_CANCEL,
 	ON_OOM,
+	ON_COMPILED,
 	ON_INPUT,
 	ON_STDIN_PIPE,
 	ON_OUTPUT,
@@ -184,6 +186,7 @@ static void arm(struct pump *p, struct pollfd f[ONS])
 	set(&f[ON_ALIVE], p->gone ? -1 : w->alive_fd, POLLIN);
 	set(&f[ON_CANCEL], w->cancel_fd, POLLIN);
 	set(&f[ON_OOM], p->gone ? -1 : w->oom_event, POLLIN);
+	set(&f[ON_COMPILED], p->gone || p->compiled ? -1 : w->compiled_fd, POLLIN);
 	set(&f[ON_INPUT], feeding && p->in.len == 0 ? w->stdin_fd : -1, POLLIN);
 	/* Without data it is watched all the same: the program closing its input is an error there.
 	 */
@@ -214,6 +217,8 @@ static void serve(struct pump *p, const struct pollfd f[ONS])
 		read_cancel(p);
 	if (f[ON_OOM].revents)
 		end_by(p, CAUSE_MEMORY);
+	if (f[ON_COMPILED].revents)
+		p->compiled = true;
 	if (f[ON_ALIVE].revents) {
 		p->gone = true;
 		if (p->drain_ns == 0)
@@ -222,6 +227,19 @@ static void serve(struct pump *p, const struct pollfd f[ONS])
 		p->w->kill(p->w->ctx);
 		fd_closep(&p->w->stdin_pipe);
 	}
+}
+
+/* What the compiler wrote is in the pipes at the latest when its end is known. */
+static bool compiler_is_read(const struct pump *p)
+{
+	for (int s = 0; s < STREAMS; s++) {
+		int left = 0;
+
+		if (p->out[s].len > 0 || (p->w->output[s] >= 0 &&
+					  ioctl(p->w->output[s], FIONREAD, &left) == 0 && left > 0))
+			return false;
+	}
+	return true;
 }
 
 static bool output_ended(const struct pump *p)
@@ -248,7 +266,7 @@ void watch_until_end(struct watch *w, struct watched *ret)
 	p.in.len = 0;
 	for (int s = 0; s < STREAMS; s++)
 		p.out[s].len = 0;
-	p.gone = p.cancelled = false;
+	p.gone = p.cancelled = p.compiled = false;
 	p.drain_ns = 0;
 
 	*ret = (struct watched){0};
@@ -259,6 +277,13 @@ void watch_until_end(struct watch *w, struct watched *ret)
 		else
 			serve(&p, fds);
 		check_time(&p);
+		if (p.compiled && compiler_is_read(&p)) {
+			w->compiled_fd = -1;
+			p.compiled = false;
+			ret->compiled_ns = clock_now_ns();
+			w->compiled(w->ctx);
+			w->sink.compiled(w->sink.ctx);
+		}
 		/* The clock of the drain stands still while a reader of ours holds it up. */
 		if (p.gone && only_sink_waits(&p))
 			p.drain_ns = clock_now_ns();
@@ -308,15 +333,23 @@ static void ended_by_us(const struct watched *w, const struct limits *l, struct 
 	ret->timed_out = ret->status == STATUS_TIMEOUT;
 }
 
-void watch_conclude(const struct watched *w, const struct limits *limits, int wait_status,
-		    struct result *ret)
+/* The same words, but about the compiler. */
+static void blame_compiler(struct result *ret)
 {
-	if (w->cause != CAUSE_NONE) {
-		ended_by_us(w, limits, ret);
-	} else if (wait_status == -1) {
-		ret->status = STATUS_SANDBOX_ERROR;
-		(void)snprintf(ret->message, sizeof(ret->message), "the sandbox died");
-	} else if (WIFSIGNALED(wait_status)) {
+	size_t len = strlen(ret->message);
+
+	if (!ret->compile.begun)
+		return;
+	if (!ret->compile.ended)
+		(void)snprintf(ret->message + len, sizeof(ret->message) - len, " while compiling");
+	else if (ret->compile.wait_status != 0 && ret->status == STATUS_FAILED)
+		(void)snprintf(ret->message, sizeof(ret->message), "compiling failed with code %d",
+			       ret->exit_code);
+}
+
+static void conclude_exit(int wait_status, const struct limits *limits, struct result *ret)
+{
+	if (WIFSIGNALED(wait_status)) {
 		ret->signal = WTERMSIG(wait_status);
 		/* The kernel's own CPU limit (of one process) can be first. */
 		if (ret->signal == SIGXCPU && limits->cpu_time_ms) {
@@ -326,12 +359,26 @@ void watch_conclude(const struct watched *w, const struct limits *limits, int wa
 		ret->status = STATUS_SIGNAL;
 		(void)snprintf(ret->message, sizeof(ret->message), "ended by signal %d (%s)",
 			       ret->signal, strsignal(ret->signal));
-	} else {
-		ret->exited = true;
-		ret->exit_code = WEXITSTATUS(wait_status);
-		ret->status = ret->exit_code == 0 ? STATUS_OK : STATUS_FAILED;
-		if (ret->exit_code != 0)
-			(void)snprintf(ret->message, sizeof(ret->message), "exited with code %d",
-				       ret->exit_code);
+		return;
 	}
+	ret->exited = true;
+	ret->exit_code = WEXITSTATUS(wait_status);
+	ret->status = ret->exit_code == 0 ? STATUS_OK : STATUS_FAILED;
+	if (ret->exit_code != 0)
+		(void)snprintf(ret->message, sizeof(ret->message), "exited with code %d",
+			       ret->exit_code);
+}
+
+void watch_conclude(const struct watched *w, const struct limits *limits, int wait_status,
+		    struct result *ret)
+{
+	if (w->cause != CAUSE_NONE) {
+		ended_by_us(w, limits, ret);
+	} else if (wait_status == -1) {
+		ret->status = STATUS_SANDBOX_ERROR;
+		(void)snprintf(ret->message, sizeof(ret->message), "the sandbox died");
+	} else {
+		conclude_exit(wait_status, limits, ret);
+	}
+	blame_compiler(ret);
 }

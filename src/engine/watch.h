@@ -29,20 +29,26 @@ struct watch {
 	int cancel_fd;       /* -1 */
 	int oom_event;       /* -1 */
 	int alive_fd;        /* readable when the program is gone */
+	int compiled_fd;     /* speaks when the compiler has ended; -1: nothing is compiled */
 	struct sink sink;
 	void *ctx;
 	void (*kill)(void *ctx);       /* everything the program started */
 	uint64_t (*cpu_ms)(void *ctx); /* NULL: not known */
+	void (*compiled)(void *ctx);   /* all its output was passed on: let the program begin */
 };
 
 struct watched {
 	enum cause cause;
-	int signal; /* CAUSE_CANCELLED: which one */
+	int signal;           /* CAUSE_CANCELLED: which one */
+	uint64_t compiled_ns; /* when the compiler ended; 0: there was none, or it did not */
 };
 
 /* Returns when alive_fd has spoken and the output has ended. Never fails: it can always kill. */
 void watch_until_end(struct watch *w, struct watched *ret);
 
-/* Puts status, message, exit code and signal together. wait_status: of the program, or -1. */
+/*
+ * Puts status, message, exit code and signal together. wait_status: of the program,
+ * or -1. ret->compile is filled already.
+ */
 void watch_conclude(const struct watched *w, const struct limits *limits, int wait_status,
 		    struct result *ret);

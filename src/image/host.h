@@ -18,6 +18,7 @@ enum host_kind {
 	HOST_SYMLINK,  /* a symlink with this target */
 	HOST_FILE,     /* a file with this content */
 	HOST_DEVICE,   /* a device node of the host */
+	HOST_WHEN,     /* what follows, up to the next one, only where the host has this path */
 };
 
 struct host_item {

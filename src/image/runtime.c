@@ -5,7 +5,7 @@
  * that it knows already: the names of the language's row are tried one by one
  * in the few directories there are, each hit costs a stat, and its version comes
  * from the cache. Only a program that is new, or has changed, is searched for
- * its version. Nothing is ever executed.
+ * its version (runtime_version.c). Nothing is ever executed.
  */
 #include "image/runtime.h"
 
@@ -13,6 +13,8 @@
 #include "base/buf.h"
 #include "base/fd.h"
 #include "image/runtime_cache.h"
+#include "image/runtime_version.h"
+#include "spec/version.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -20,19 +22,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #define LINKS_MAX         16
-#define SCAN_MAX_BYTES    (512ll << 20)
 #define LIST_MAX_BYTES    400 /* of the versions named in an error */
-#define VERSION_CHARS     "0123456789.abcdefghijklmnopqrstuvwxyz+"
 #define OPERATOR_SETTINGS "/etc/cay/cay.conf"
 
 struct search {
 	const struct runtime_places *places;
 	const struct language *language;
+	const struct language *row; /* with the programs and versions: language_base() */
 	struct runtimes found;
 	struct {
 		dev_t dev;
@@ -67,11 +67,6 @@ _printf_(3, 4) static bool format(char *to, size_t size, const char *fmt, ...)
 	return n >= 0 && (size_t)n < size;
 }
 
-static bool is_digit(char c)
-{
-	return c >= '0' && c <= '9';
-}
-
 /* Whether path is dir or lies below it. */
 static bool is_in(const char *path, const char *dir)
 {
@@ -85,200 +80,6 @@ static bool is_visible(const struct search *s, const struct place *at, const cha
 	return is_in(path, s->places->host_root) || is_in(path, at->root);
 }
 
-/* Versions */
-
-/* Digits and dots as a request may say them: "3", "3.12", "3.12.1". */
-static bool is_request(const char *version)
-{
-	const char *p = version;
-
-	if (strlen(version) >= RUNTIME_VERSION_SIZE)
-		return false;
-	do {
-		if (!is_digit(*p))
-			return false;
-		p += strspn(p, "0123456789");
-	} while (*p++ == '.');
-	return p[-1] == '\0';
-}
-
-/* "3.1" matches 3.1.4 but neither 3.11 nor 3.1rc1; 3.12.1+ is a 3.12.1. */
-static bool matches(const char *version, const char *request)
-{
-	size_t n = strlen(request);
-
-	return strncmp(version, request, n) == 0 &&
-	       (version[n] == '\0' || version[n] == '.' || version[n] == '+');
-}
-
-/* What stands behind equal numbers: rc1 < nothing < + < one more number. */
-static int tail_rank(char c)
-{
-	return c == '\0' ? 1 : c == '+' ? 2 : c == '.' ? 3 : 0;
-}
-
-static int version_compare(const char *a, const char *b)
-{
-	for (;;) {
-		size_t n, m;
-
-		/* Without leading zeros the longer number is the larger; 0 has no digit then. */
-		a += strspn(a, "0");
-		b += strspn(b, "0");
-		n = strspn(a, "0123456789");
-		m = strspn(b, "0123456789");
-		if (n != m)
-			return n < m ? -1 : 1;
-		if (strncmp(a, b, n) != 0)
-			return strncmp(a, b, n);
-		a += n;
-		b += m;
-		if (*a != '.' || *b != '.')
-			break;
-		a++;
-		b++;
-	}
-	if (tail_rank(*a) != tail_rank(*b))
-		return tail_rank(*a) - tail_rank(*b);
-	return strverscmp(a, b);
-}
-
-/*
- * The version that a program's name begins with, "3.11" of python3.11, if it
- * is one of the row's names: not that of python3.11-config or python3.11m.
- */
-static bool version_of_name(const struct language *language, const char *name, const char **ret)
-{
-	for (size_t i = 0; i < LANGUAGE_WORDS_MAX && language->programs[i].name; i++) {
-		const char *pattern = language->programs[i].name;
-		size_t fixed = strcspn(pattern, "*");
-		const char *rest = name + fixed;
-
-		if (strncmp(name, pattern, fixed) != 0)
-			continue;
-		if (pattern[fixed] == '*' ? !*rest || rest[strspn(rest, "0123456789")] : *rest)
-			continue;
-		*ret = name + strcspn(name, "0123456789");
-		return true;
-	}
-	return false;
-}
-
-/* What the bytes say, as long as they speak with one voice. */
-struct vote {
-	char version[RUNTIME_VERSION_SIZE];
-	bool split;
-};
-
-static void vote_add(struct vote *v, const char *version)
-{
-	if (!v->version[0])
-		memcpy(v->version, version, sizeof(v->version));
-	else if (strcmp(v->version, version) != 0)
-		v->split = true;
-}
-
-static bool vote_result(const struct vote *v, char *ret_version)
-{
-	if (!v->version[0] || v->split)
-		return false;
-	memcpy(ret_version, v->version, sizeof(v->version));
-	return true;
-}
-
-/* The version that begins at p, if it ends well: without a mark only a NUL ends one. */
-static bool read_version(const char *p, const char *end, bool marked, char *ret_version)
-{
-	size_t n = 0;
-
-	while (p + n < end && p[n] && strchr(VERSION_CHARS, p[n]))
-		if (++n >= RUNTIME_VERSION_SIZE)
-			return false;
-	if (!marked && (p + n == end || p[n]))
-		return false;
-	memset(ret_version, 0, RUNTIME_VERSION_SIZE);
-	memcpy(ret_version, p, n);
-	return runtime_version_valid(ret_version);
-}
-
-/*
- * Looks for mark, base, a dot and more: "3.11." of python3.11 leads to 3.11.2.
- * Without a mark a version is a string of its own; but a linker that merges
- * strings makes it the end of a longer one that happens to end so, which is
- * what becomes of it where the prefix is /root/.pyenv/versions/3.12.1. So the
- * ends count if there is no string of its own. Differing answers are none.
- */
-static bool scan(const char *data, size_t len, const char *mark, const char *base,
-		 char *ret_version)
-{
-	const char *end = data + len;
-	struct vote own = {0}, merged = {0};
-	char needle[128], version[RUNTIME_VERSION_SIZE];
-	const char *rest;
-	size_t needle_len;
-	char before;
-
-	if (!format(needle, sizeof(needle), "%s%s%s", mark, base, base[0] ? "." : "") || !needle[0])
-		return false;
-	needle_len = strlen(needle);
-	for (const char *p = data;; p++) {
-		p = memmem(p, (size_t)(end - p), needle, needle_len);
-		if (!p)
-			break;
-		before = p > data ? p[-1] : '\0';
-		rest = p + needle_len;
-		if (rest == end || !is_digit(*rest) ||
-		    !read_version(p + strlen(mark), end, mark[0] != '\0', version))
-			continue;
-		if (mark[0] || before == '\0')
-			vote_add(&own, version);
-		else if (!is_digit(before) && before != '.')
-			vote_add(&merged, version);
-	}
-	return own.version[0] ? vote_result(&own, ret_version) : vote_result(&merged, ret_version);
-}
-
-/* 1 if the file says it, 0 if it does not, -1 if it could not be read. */
-static int scan_file(const char *path, const struct language *language, const char *base,
-		     char *ret_version)
-{
-	_cleanup_(fd_closep) int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-	struct stat st;
-	void *data;
-	bool hit;
-
-	if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
-		return -1;
-	if (st.st_size <= 0 || st.st_size > SCAN_MAX_BYTES)
-		return 0;
-	data = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-	if (data == MAP_FAILED)
-		return -1;
-	hit = scan(data, (size_t)st.st_size, language->version_mark, base, ret_version);
-	(void)munmap(data, (size_t)st.st_size);
-	return hit;
-}
-
-/* The libraries beside a program that is only a launcher. */
-static bool scan_libraries(const char *program, const struct language *language, const char *base,
-			   char *ret_version)
-{
-	int dir_len = (int)(strrchr(program, '/') - program);
-	char path[PATH_MAX];
-
-	for (size_t i = 0; i < LANGUAGE_WORDS_MAX && language->version_files[i]; i++) {
-		const char *file = language->version_files[i];
-		int fixed = (int)strcspn(file, "*");
-		const char *rest = file[fixed] ? file + fixed + 1 : "";
-
-		if (format(path, sizeof(path), "%.*s/%.*s%s%s", dir_len, program, fixed, file,
-			   file[fixed] ? base : "", rest) &&
-		    scan_file(path, language, base, ret_version) > 0)
-			return true;
-	}
-	return false;
-}
-
 /*
  * resolved is the file itself, name what it was found as. The name of the file
  * counts first: python3 is a link to python3.11.
@@ -286,32 +87,25 @@ static bool scan_libraries(const char *program, const struct language *language,
 static void find_version(struct search *s, const char *resolved, const char *name,
 			 const struct stat *st, char *ret_version)
 {
-	const struct language *language = s->language;
+	const struct language *row = s->row;
 	const char *base = "", *known;
-	int r;
 
 	ret_version[0] = '\0';
-	if (!language->version_mark)
+	if (!language_has_versions(row))
 		return;
-	if (!version_of_name(language, strrchr(resolved, '/') + 1, &base))
-		(void)version_of_name(language, name, &base);
-	known = runtime_cache_get(&s->cache, language->name, st);
-	if (known && (!base[0] || matches(known, base))) {
-		(void)format(ret_version, RUNTIME_VERSION_SIZE, "%s", known);
-		return;
-	}
-	r = scan_file(resolved, language, base, ret_version);
-	if (r <= 0 && !scan_libraries(resolved, language, base, ret_version))
-		(void)format(ret_version, RUNTIME_VERSION_SIZE, "%s", base);
-	if (r >= 0)
-		runtime_cache_put(&s->cache, language->name, st, ret_version);
+	if (!runtime_version_of_name(row, strrchr(resolved, '/') + 1, &base))
+		(void)runtime_version_of_name(row, name, &base);
+	known = runtime_cache_get(&s->cache, row->name, st);
+	if (known && (!base[0] || version_matches(known, base)))
+		(void)format(ret_version, VERSION_SIZE, "%s", known);
+	else if (runtime_version_read(row, resolved, base, ret_version) >= 0)
+		runtime_cache_put(&s->cache, row->name, st, ret_version);
 }
-
-/* Search */
 
 /*
  * Whether an island can follow the links from path to its file. Where a link
- * lies counts, not only where it ends: /etc/alternatives is not on the island.
+ * lies counts, not only where it ends: what leads by way of /etc/alternatives,
+ * which an administrator may turn at any time, is taken for what it is now.
  */
 static bool links_visible(const struct search *s, const struct place *at, const char *path)
 {
@@ -370,6 +164,8 @@ static struct runtime *add(struct search *s, const struct place *at, const struc
 	rt = &items[s->found.len++];
 	rt->language = s->language;
 	rt->default_reason = NULL;
+	rt->lacks = NULL;
+	rt->tool[0] = '\0';
 	(void)format(rt->root, sizeof(rt->root), "%s", at->root);
 	(void)format(rt->source, sizeof(rt->source), "%s", at->source);
 	return rt;
@@ -392,6 +188,51 @@ static bool follow(const struct search *s, const struct place *at, int dir_fd, c
 	       format(ret_program, PATH_MAX, "%s", ret_resolved);
 }
 
+static bool is_file(int dir_fd, const char *name, struct stat *ret_st)
+{
+	return fstatat(dir_fd, name, ret_st, 0) == 0 && S_ISREG(ret_st->st_mode);
+}
+
+/* What can't be used is passed over: it may be half installed, or somebody else's. */
+static bool is_usable(const struct search *s, const struct place *at, int dir_fd, const char *name,
+		      char *ret_resolved, char *ret_program)
+{
+	return faccessat(dir_fd, name, X_OK, AT_EACCESS) == 0 &&
+	       follow(s, at, dir_fd, name, ret_resolved, ret_program);
+}
+
+static bool find_tool_in(const struct search *s, const char *dir, const char *root,
+			 char *ret_program)
+{
+	_cleanup_(fd_closep) int dir_fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	char real[PATH_MAX], resolved[PATH_MAX];
+	struct place at = {.dir = real, .root = root};
+	struct stat st;
+
+	return dir_fd >= 0 && is_file(dir_fd, s->language->tool, &st) && realpath(dir, real) &&
+	       is_usable(s, &at, dir_fd, s->language->tool, resolved, ret_program);
+}
+
+/* The tool that goes with the program (resolved), if the language has one. */
+static void find_tool(const struct search *s, const char *resolved, struct runtime *rt)
+{
+	const struct language *language = s->language;
+	char beside[PATH_MAX];
+
+	if (!language->tool)
+		return;
+	(void)format(beside, sizeof(beside), "%.*s", (int)(strrchr(resolved, '/') - resolved),
+		     resolved);
+	if (find_tool_in(s, beside, rt->root, rt->tool))
+		return;
+	for (const char *const *dir = s->places->host_dirs; *dir && !language->tool_beside; dir++)
+		if (find_tool_in(s, *dir, "", rt->tool))
+			return;
+	rt->tool[0] = '\0';
+	if (!language->toolless_since || version_compare(rt->version, language->toolless_since) < 0)
+		rt->lacks = language->tool;
+}
+
 static int try_name(struct search *s, const struct place *at, int dir_fd, const char *name,
 		    struct cay_error *err)
 {
@@ -399,65 +240,92 @@ static int try_name(struct search *s, const struct place *at, int dir_fd, const 
 	struct runtime *rt;
 	struct stat st;
 
-	/* What can't be used is passed over: it may be half installed, or somebody else's. */
-	if (fstatat(dir_fd, name, &st, 0) < 0 || !S_ISREG(st.st_mode) || is_known(s, &st) ||
-	    faccessat(dir_fd, name, X_OK, AT_EACCESS) < 0 ||
-	    !follow(s, at, dir_fd, name, resolved, program))
+	if (!is_file(dir_fd, name, &st) || is_known(s, &st) ||
+	    !is_usable(s, at, dir_fd, name, resolved, program))
 		return 0;
 	rt = add(s, at, &st, err);
 	if (!rt)
 		return -1;
 	(void)format(rt->program, sizeof(rt->program), "%s", program);
 	find_version(s, resolved, name, &st, rt->version);
+	find_tool(s, resolved, rt);
 	return 0;
 }
 
-/* All names of the row in one directory; one that is not there has none. */
+/* Calls fn for a name of a row, or for each that it stands for; stops at the first failure. */
+typedef int name_fn(struct search *s, const struct place *at, int dir_fd, const char *name,
+		    struct cay_error *err);
+
+static int each_name(struct search *s, const struct place *at, int dir_fd,
+		     const struct language_program *p, name_fn *fn, struct cay_error *err)
+{
+	int fixed = (int)strcspn(p->name, "*");
+	char name[128];
+
+	if (!p->name[fixed])
+		return fn(s, at, dir_fd, p->name, err);
+	for (unsigned n = p->first; n <= p->last; n++)
+		if (format(name, sizeof(name), "%.*s%u%s", fixed, p->name, n,
+			   p->name + fixed + 1) &&
+		    fn(s, at, dir_fd, name, err) < 0)
+			return -1;
+	return 0;
+}
+
+/* All programs of the row in one directory; one that is not there has none. */
 static int search_dir(struct search *s, const struct place *at, struct cay_error *err)
 {
 	_cleanup_(fd_closep) int dir_fd = open(at->dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	char name[128];
 
 	if (dir_fd < 0)
 		return 0;
-	for (size_t i = 0; i < LANGUAGE_WORDS_MAX && s->language->programs[i].name; i++) {
-		const struct language_program *p = &s->language->programs[i];
-		int fixed = (int)strcspn(p->name, "*");
-
-		if (!p->name[fixed]) {
-			if (try_name(s, at, dir_fd, p->name, err) < 0)
-				return -1;
-			continue;
-		}
-		for (unsigned n = p->first; n <= p->last; n++)
-			if (format(name, sizeof(name), "%.*s%u%s", fixed, p->name, n,
-				   p->name + fixed + 1) &&
-			    try_name(s, at, dir_fd, name, err) < 0)
-				return -1;
-	}
+	for (size_t i = 0; i < LANGUAGE_WORDS_MAX && s->row->programs[i].name; i++)
+		if (each_name(s, at, dir_fd, &s->row->programs[i], try_name, err) < 0)
+			return -1;
 	return 0;
+}
+
+/* A directory below the host's root; at is where the host is. */
+static int try_host_dir(struct search *s, const struct place *at, int root_fd, const char *dir,
+			struct cay_error *err)
+{
+	char path[PATH_MAX], real[PATH_MAX];
+
+	if (faccessat(root_fd, dir, X_OK, AT_EACCESS) < 0 ||
+	    !format(path, sizeof(path), "%s/%s", s->places->host_root, dir) ||
+	    !realpath(path, real))
+		return 0;
+	return search_dir(s, &(struct place){real, at->root, at->source}, err);
 }
 
 static int search_host(struct search *s, struct cay_error *err)
 {
+	static const struct place host = {.root = "", .source = "host"};
+	_cleanup_(fd_closep) int root_fd = -1;
 	char real[PATH_MAX];
 
 	s->group = s->found.len;
 	for (const char *const *dir = s->places->host_dirs; *dir; dir++)
 		if (realpath(*dir, real) &&
-		    search_dir(s, &(struct place){real, "", "host"}, err) < 0)
+		    search_dir(s, &(struct place){real, host.root, host.source}, err) < 0)
+			return -1;
+	if (!s->row->dirs[0].name)
+		return 0;
+	root_fd = open(s->places->host_root, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	for (size_t i = 0; root_fd >= 0 && i < LANGUAGE_WORDS_MAX && s->row->dirs[i].name; i++)
+		if (each_name(s, &host, root_fd, &s->row->dirs[i], try_host_dir, err) < 0)
 			return -1;
 	return 0;
 }
 
 /* A directory named in settings: a prefix with bin/, or one that has the program itself. */
-static int search_named(struct search *s, const char *path, const char *source,
+static int search_named(struct search *s, const char *name, const char *path, const char *source,
 			struct cay_error *err)
 {
 	char root[PATH_MAX], bin[PATH_MAX], other_bin[PATH_MAX];
 	struct stat st;
 	struct place at = {.root = root, .source = source};
-	const char *name = s->language->name;
+	const char *program = s->row->programs[0].name;
 
 	if (!realpath(path, root))
 		return cay_fail(err, CAY_E_INVALID, errno, "[language %s] path = %s (%s)", name,
@@ -479,12 +347,11 @@ static int search_named(struct search *s, const char *path, const char *source,
 		return 0;
 	(void)cay_fail(err, CAY_E_INVALID, 0,
 		       "[language %s] path = %s (%s): no program %s in it that can be used", name,
-		       path, source, s->language->programs[0].name);
+		       path, source, program);
 	return cay_hint(err,
 			"name a directory that has bin/%s (or %s itself), with links that lead "
 			"nowhere but into it and into %s",
-			s->language->programs[0].name, s->language->programs[0].name,
-			s->places->host_root);
+			program, program, s->places->host_root);
 }
 
 /* Stable: what was found first stays in front of its equals. */
@@ -501,58 +368,90 @@ static void sort_newest_first(struct runtimes *r)
 	}
 }
 
-static struct runtime *newest_match(const struct runtimes *r, const char *request)
+/* usable: only one that lacks nothing. request NULL: any version. */
+static struct runtime *newest_match(const struct runtimes *r, const char *request, bool usable)
 {
 	for (size_t i = 0; i < r->len; i++)
-		if (matches(r->items[i].version, request))
+		if ((!request || version_matches(r->items[i].version, request)) &&
+		    (!usable || !r->items[i].lacks))
 			return &r->items[i];
 	return NULL;
 }
 
-static void mark_default(const struct settings *settings, const struct language *language,
-			 const struct runtimes *r)
+/* The language's own word, then that of the one it runs on; settings before the table. */
+static const char *preferred(const struct search *s, const struct settings *settings)
 {
-	const struct language_settings *ls = settings_language(settings, language->name);
-	const char *prefer = ls && ls->prefer ? ls->prefer : language->prefer;
-	struct runtime *match = prefer ? newest_match(r, prefer) : NULL;
+	const struct language *const rows[] = {s->language, s->row};
 
-	if (match)
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		const struct language_settings *ls = settings_language(settings, rows[i]->name);
+
+		if (ls && ls->prefer)
+			return ls->prefer;
+		if (rows[i]->prefer)
+			return rows[i]->prefer;
+	}
+	return NULL;
+}
+
+static void mark_default(const struct search *s, const struct settings *settings)
+{
+	const char *prefer = preferred(s, settings);
+	struct runtime *match = prefer ? newest_match(&s->found, prefer, true) : NULL;
+
+	if (match) {
 		match->default_reason = "preferred";
-	else if (r->len > 0)
-		r->items[0].default_reason = r->items[0].version[0] ? "newest" : "first found";
+		return;
+	}
+	match = newest_match(&s->found, NULL, true);
+	if (match)
+		match->default_reason = match->version[0] ? "newest" : "first found";
+}
+
+static int search_settings(struct search *s, const struct settings *settings, const char *name,
+			   struct cay_error *err)
+{
+	const struct language_settings *ls = settings_language(settings, name);
+	char origin[128];
+
+	for (size_t i = 0; ls && i < ls->paths.len; i++) {
+		(void)format(origin, sizeof(origin), "language %s.path[%zu]", name, i);
+		if (search_named(s, name, ls->paths.items[i], settings_origin(settings, origin),
+				 err) < 0)
+			return -1;
+	}
+	return 0;
 }
 
 static int search_all(struct search *s, const struct settings *settings, struct cay_error *err)
 {
-	const struct language_settings *ls = settings_language(settings, s->language->name);
-	char origin[128];
-
 	/* Before the host's own: of two equals the one that was named is meant. */
-	for (size_t i = 0; ls && i < ls->paths.len; i++) {
-		(void)format(origin, sizeof(origin), "language %s.path[%zu]", s->language->name, i);
-		if (search_named(s, ls->paths.items[i], settings_origin(settings, origin), err) < 0)
-			return -1;
-	}
+	if (search_settings(s, settings, s->language->name, err) < 0)
+		return -1;
+	if (s->row != s->language && search_settings(s, settings, s->row->name, err) < 0)
+		return -1;
 	if (search_host(s, err) < 0)
 		return -1;
 	sort_newest_first(&s->found);
-	mark_default(settings, s->language, &s->found);
+	mark_default(s, settings);
 	return 0;
 }
 
 int runtimes_find_in(const struct runtime_places *places, const struct settings *s,
 		     const struct language *language, struct runtimes *ret, struct cay_error *err)
 {
-	struct search search = {.places = places, .language = language};
+	struct search search = {
+		.places = places, .language = language, .row = language_base(language)};
+	bool remembered = language_has_versions(language);
 
-	/* A language without versions has nothing to remember. */
-	if (language->version_mark)
+	if (remembered)
 		runtime_cache_load(&search.cache, places->cache_dir);
 	if (search_all(&search, s, err) < 0) {
 		runtimes_done(&search.found);
 		return -1;
 	}
-	runtime_cache_save(&search.cache, places->cache_dir);
+	if (remembered)
+		runtime_cache_save(&search.cache, places->cache_dir);
 	*ret = search.found;
 	return 0;
 }
@@ -562,9 +461,20 @@ int runtimes_find_in(const struct runtime_places *places, const struct settings 
 static int hint_get(const struct language *language, struct cay_error *err)
 {
 	return cay_hint(err,
-			"install the Debian package %s, or name a directory: [language %s] path = "
-			"DIR in " OPERATOR_SETTINGS,
-			language->package, language->name);
+			"install the Debian package%s %s, or name a directory: [language %s] path "
+			"= DIR in " OPERATOR_SETTINGS,
+			strchr(language->package, ' ') ? "s" : "", language->package,
+			language_base(language)->name);
+}
+
+static int fail_none(const struct language *language, struct cay_error *err)
+{
+	if (language->runs_on)
+		(void)cay_fail(err, CAY_E_RUNTIME, 0, "no %s found, which %s runs on",
+			       language_base(language)->programs[0].name, language->name);
+	else
+		(void)cay_fail(err, CAY_E_RUNTIME, 0, "no %s found", language->name);
+	return hint_get(language, err);
 }
 
 static int fail_no_match(const struct runtimes *r, const struct language *language,
@@ -574,11 +484,7 @@ static int fail_no_match(const struct runtimes *r, const struct language *langua
 	size_t named = 0;
 	int full = 0;
 
-	if (r->len == 0) {
-		(void)cay_fail(err, CAY_E_RUNTIME, 0, "no %s found", language->name);
-		return hint_get(language, err);
-	}
-	if (!language->version_mark) {
+	if (!language_has_versions(language)) {
 		(void)cay_fail(err, CAY_E_RUNTIME, 0, "%s has no versions to choose from",
 			       language->name);
 		return cay_hint(err, "ask for %s without @%s", language->name, version);
@@ -588,7 +494,7 @@ static int fail_no_match(const struct runtimes *r, const struct language *langua
 
 		if (i + 1 < r->len && strcmp(v, r->items[i + 1].version) == 0)
 			continue;
-		full = buf_printf(&list, "%s%s", named ? ", " : "", v);
+		full = buf_printf(&list, "%s%s", named ? ", " : "", v[0] ? v : "an unknown one");
 		named++;
 	}
 	(void)cay_fail(err, CAY_E_RUNTIME, 0, "%s %s is not here; there %s %s%s", language->name,
@@ -596,28 +502,48 @@ static int fail_no_match(const struct runtimes *r, const struct language *langua
 	return hint_get(language, err);
 }
 
+/* It would do, but for the tool. */
+static int fail_lacking(const struct runtime *rt, struct cay_error *err)
+{
+	const struct language *language = rt->language;
+
+	(void)cay_fail(err, CAY_E_RUNTIME, 0, "no %s found, which %s needs with %s%s%s",
+		       language->tool, language->name, rt->program,
+		       rt->version[0] ? ", version " : "", rt->version);
+	return cay_hint(err,
+			"install the Debian package%s %s, or name a directory that has %s too: "
+			"[language %s] path = DIR in " OPERATOR_SETTINGS,
+			strchr(language->package, ' ') ? "s" : "", language->package,
+			language->tool, language_base(language)->name);
+}
+
 int runtime_choose_in(const struct runtime_places *places, const struct settings *s,
 		      const struct language *language, const char *version, struct runtime *ret,
 		      struct cay_error *err)
 {
 	_cleanup_(runtimes_done) struct runtimes all = {0};
+	const char *example = language_base(language)->prefer;
 	const struct runtime *chosen = NULL;
 
-	if (version && !is_request(version))
+	if (version && !version_is_request(version))
 		return cay_fail(err, CAY_E_INVALID, 0,
 				"'%.40s' is no version of %s: digits and dots, as in %s", version,
-				language->name, language->prefer ? language->prefer : "3.12");
+				language->name, example ? example : "1.2");
 	if (runtimes_find_in(places, s, language, &all, err) < 0)
 		return -1;
+	if (all.len == 0)
+		return fail_none(language, err);
 	if (version)
-		chosen = newest_match(&all, version);
+		chosen = newest_match(&all, version, true);
 	for (size_t i = 0; !version && i < all.len; i++)
 		if (all.items[i].default_reason)
 			chosen = &all.items[i];
-	if (!chosen)
-		return fail_no_match(&all, language, version, err);
-	*ret = *chosen;
-	return 0;
+	if (chosen) {
+		*ret = *chosen;
+		return 0;
+	}
+	chosen = newest_match(&all, version, false);
+	return chosen ? fail_lacking(chosen, err) : fail_no_match(&all, language, version, err);
 }
 
 static const char *const host_dirs[] = {"/usr/local/bin", "/usr/bin", NULL};

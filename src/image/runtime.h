@@ -1,7 +1,7 @@
 /*
  * runtime.h: which interpreter a run gets. Nothing here executes a program:
- * versions come from file names and from the bytes of the program itself, and
- * are cached by device, inode, mtime and size.
+ * versions come from file names and from the bytes of the program and of files
+ * beside it, and are cached by the program's device, inode, mtime and size.
  */
 #pragma once
 
@@ -21,16 +21,17 @@ struct runtimes {
 void runtimes_done(struct runtimes *r);
 
 /*
- * All that is there for one language. An empty list is no error. A directory
- * of settings that is not there or has nothing in it is CAY_E_INVALID.
+ * All that is there for one language, also what can't be used because it lacks
+ * its tool. An empty list is no error. A directory of settings that is not there
+ * or has nothing in it is CAY_E_INVALID.
  */
 int runtimes_find(const struct settings *s, const struct language *language, struct runtimes *ret,
 		  struct cay_error *err);
 
 /*
  * The one for a request. version is NULL, or a prefix on dots: "3", "3.12",
- * "3.12.1". Not there: CAY_E_RUNTIME, naming those that are, with a hint how
- * to get it. No version at all ("latest"): CAY_E_INVALID.
+ * "3.12.1". Not there, or without the tool it needs: CAY_E_RUNTIME, naming those
+ * that are, with a hint how to get it. No version at all ("latest"): CAY_E_INVALID.
  */
 int runtime_choose(const struct settings *s, const struct language *language, const char *version,
 		   struct runtime *ret, struct cay_error *err);

@@ -4,6 +4,7 @@
 #include "base/buf.h"
 #include "base/fd.h"
 #include "base/parse.h"
+#include "spec/version.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -15,17 +16,12 @@
 #define CACHE_NAME      "runtimes"
 #define CACHE_MAX_BYTES 32768
 
-/* A line: language device inode seconds nanoseconds size version. */
+/* The first line. What another version of cay took for a version may be wrong. */
+#define CACHE_TITLE "cay " CAY_VERSION
+
+/* A further line: language device inode seconds nanoseconds size version, which may be unknown. */
 #define CACHE_NUMBERS 5
-
-bool runtime_version_valid(const char *version)
-{
-	size_t n = strspn(version, "0123456789.");
-	size_t m = strspn(version + n, "abcdefghijklmnopqrstuvwxyz0123456789+");
-
-	return version[0] >= '0' && version[0] <= '9' && version[n + m] == '\0' &&
-	       n + m < RUNTIME_VERSION_SIZE;
-}
+#define CACHE_UNKNOWN "-"
 
 const char *runtime_cache_dir(char *path, size_t size)
 {
@@ -113,7 +109,7 @@ void runtime_cache_put(struct runtime_cache *c, const char *language, const stru
 {
 	struct runtime_cache_entry entry;
 
-	if (!entry_init(&entry, language, st) || !runtime_version_valid(version) ||
+	if (!entry_init(&entry, language, st) || (version[0] && !version_valid(version)) ||
 	    copy(entry.version, sizeof(entry.version), version) < 0)
 		return;
 	add(c, &entry);
@@ -134,7 +130,10 @@ static void load_line(struct runtime_cache *c, char *line)
 		if (!word || parse_u64(word, 0, UINT64_MAX, numbers[i]) < 0)
 			return;
 	}
-	if (!line || !runtime_version_valid(line) || copy(e.version, sizeof(e.version), line) < 0)
+	if (!line)
+		return;
+	if (strcmp(line, CACHE_UNKNOWN) != 0 &&
+	    (!version_valid(line) || copy(e.version, sizeof(e.version), line) < 0))
 		return;
 	add(c, &e);
 }
@@ -173,22 +172,25 @@ void runtime_cache_load(struct runtime_cache *c, const char *dir)
 	if (fd < 0 || fd_read_all(fd, &text) < 0 || !text.data)
 		return;
 	rest = text.data;
+	line = strsep(&rest, "\n");
+	if (strcmp(line, CACHE_TITLE) != 0)
+		return;
 	while ((line = strsep(&rest, "\n")))
 		load_line(c, line);
 }
 
 static int cache_text(const struct runtime_cache *c, struct buf *out)
 {
-	for (size_t i = 0; i < c->len; i++) {
-		const struct runtime_cache_entry *e = &c->entries[i];
-		int r = buf_printf(out, "%s %ju %ju %ju %ju %ju %s\n", e->language,
-				   (uintmax_t)e->dev, (uintmax_t)e->ino, (uintmax_t)e->sec,
-				   (uintmax_t)e->nsec, (uintmax_t)e->size, e->version);
+	int r = buf_printf(out, CACHE_TITLE "\n");
 
-		if (r < 0)
-			return r;
+	for (size_t i = 0; r == 0 && i < c->len; i++) {
+		const struct runtime_cache_entry *e = &c->entries[i];
+
+		r = buf_printf(out, "%s %ju %ju %ju %ju %ju %s\n", e->language, (uintmax_t)e->dev,
+			       (uintmax_t)e->ino, (uintmax_t)e->sec, (uintmax_t)e->nsec,
+			       (uintmax_t)e->size, e->version[0] ? e->version : CACHE_UNKNOWN);
 	}
-	return 0;
+	return r;
 }
 
 /* Opens dir; makes it, and the one above it, if need be. */

@@ -1,7 +1,7 @@
 /*
  * runtime_cache.h: versions found in the bytes of programs, remembered by the
- * identity of the file. The cache is never required: one that can't be read,
- * trusted or written is as good as none, and nobody is told.
+ * identity of the file; each version of cay finds anew. The cache is never required: one that can't
+ * be read, trusted or written is as good as none, and nobody is told.
  */
 #pragma once
 
@@ -16,7 +16,7 @@
 struct runtime_cache_entry {
 	char language[16];
 	uint64_t dev, ino, sec, nsec, size;
-	char version[RUNTIME_VERSION_SIZE];
+	char version[VERSION_SIZE];
 };
 
 struct runtime_cache {
@@ -34,11 +34,11 @@ void runtime_cache_load(struct runtime_cache *c, const char *dir);
 /* Writes the file anew if anything was put since it was loaded. */
 void runtime_cache_save(const struct runtime_cache *c, const char *dir);
 
-/* NULL if this file, as it is now, is not known. */
+/*
+ * NULL if this file, as it is now, is not known. "" if it was searched for its
+ * version in vain, which need not be done again.
+ */
 const char *runtime_cache_get(const struct runtime_cache *c, const char *language,
 			      const struct stat *st);
 void runtime_cache_put(struct runtime_cache *c, const char *language, const struct stat *st,
 		       const char *version);
-
-/* Digits and dots, then perhaps a suffix as in "3.13.0rc1+"; the length is bounded. */
-bool runtime_version_valid(const char *version);

@@ -3,6 +3,7 @@
 #include "base/attr.h"
 #include "base/buf.h"
 #include "core/limit.h"
+#include "policy/command.h"
 #include "policy/mounts.h"
 
 #include <errno.h>
@@ -74,11 +75,32 @@ static int decide_limits(const struct spec *spec, const struct settings *setting
 	return 0;
 }
 
-static int decide_env(const struct spec *spec, struct strv *env)
+static int merge_env(struct strv *env, const struct strv *more)
 {
-	static const char *const base[][2] = {
+	int r = 0;
+
+	for (size_t i = 0; i < more->len && r == 0; i++) {
+		char *item = more->items[i], *eq = strchr(item, '=');
+
+		*eq = '\0';
+		r = strv_set_env(env, item, eq + 1);
+		*eq = '=';
+	}
+	return r;
+}
+
+/*
+ * Thread pools need no variables: the CPUs that may be used are the ones in sight.
+ * Memory is not: go alone reads a variable for it, and collects garbage before the
+ * limit is reached if told so a little below it.
+ */
+static int decide_env(const struct spec *spec, const struct limits *limits,
+		      const struct strv *needed, struct strv *env)
+{
+	const char *const base[][2] = {
 		{"PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"},
-		{"HOME", ISLAND_WORKSPACE},
+		/* What programs keep at home has no place in a host directory, or none at all. */
+		{"HOME", spec->workspace.source ? "/tmp" : ISLAND_WORKSPACE},
 		{"USER", "cay"},
 		{"LOGNAME", "cay"},
 		{"SHELL", "/bin/sh"},
@@ -89,37 +111,12 @@ static int decide_env(const struct spec *spec, struct strv *env)
 
 	for (size_t i = 0; i < ARRAY_LEN(base) && r == 0; i++)
 		r = strv_set_env(env, base[i][0], base[i][1]);
-	for (size_t i = 0; i < spec->env.len && r == 0; i++) {
-		char *item = spec->env.items[i], *eq = strchr(item, '=');
-
-		*eq = '\0';
-		r = strv_set_env(env, item, eq + 1);
-		*eq = '=';
-	}
-	return r;
-}
-
-static void decide_argv(struct builder *b, const struct spec *spec, const struct runtime *runtime,
-			const char *script)
-{
-	struct plan_list *argv = &b->head.argv;
-
-	if (runtime) {
-		push(b, argv, runtime->program);
-		if (script) {
-			push(b, argv, script);
-		} else {
-			push(b, argv, runtime->language->code_option);
-			if (runtime->language->code_guard)
-				push(b, argv, runtime->language->code_guard);
-			push(b, argv, spec->code);
-			/* sh -c takes what follows the code as $0: give it the name it has in
-			 * messages. */
-			if (runtime->language->code_arg0)
-				push(b, argv, runtime->language->code_arg0);
-		}
-	}
-	push_all(b, argv, &spec->args);
+	if (r == 0)
+		r = strv_addf(env, "GOMEMLIMIT=%llu",
+			      (unsigned long long)(limits->memory_bytes / 10 * 9));
+	if (r == 0)
+		r = merge_env(env, needed);
+	return r < 0 ? r : merge_env(env, &spec->env);
 }
 
 /* The island's own: a mount over them would take a control away. NULL: the target is free. */
@@ -127,7 +124,7 @@ static const char *target_owner(const char *target)
 {
 	static const char *const own[] = {"/proc", "/dev", "/etc",   "/usr",   "/bin",
 					  "/sbin", "/lib", "/lib32", "/lib64", "/libx32",
-					  "/tmp",  "/run", "/var"};
+					  "/tmp",  "/run", "/var",   "/sys"};
 
 	if (strcmp(target, "/") == 0)
 		return "/";
@@ -163,7 +160,8 @@ static int finish(struct builder *b, struct plan **ret, struct cay_error *err)
 	size_t size = sizeof(*p) + b->text.len;
 
 	if (b->failed == -EFBIG || b->failed == -E2BIG || size > PLAN_MAX_BYTES ||
-	    b->head.argv.len > STRV_MAX || b->head.env.len > STRV_MAX)
+	    b->head.compile.len > STRV_MAX || b->head.argv.len > STRV_MAX ||
+	    b->head.env.len > STRV_MAX)
 		return cay_fail(
 			err, CAY_E_TOO_LARGE, 0,
 			"arguments and environment are too many, or larger than %u bytes together",
@@ -183,6 +181,7 @@ int plan_make(const struct spec *spec, const struct settings *settings,
 	      struct cay_error *err)
 {
 	_cleanup_(strv_done) struct strv env = {0};
+	_cleanup_(command_done) struct command command = {0};
 	struct builder b = {.head = {.magic = PLAN_MAGIC}, .text = BUF(PLAN_MAX_BYTES)};
 	int r;
 
@@ -193,8 +192,11 @@ int plan_make(const struct spec *spec, const struct settings *settings,
 		buf_done(&b.text);
 		return -1;
 	}
-	b.failed = decide_env(spec, &env);
-	decide_argv(&b, spec, runtime, script);
+	b.failed = command_make(spec, runtime, script, b.head.limits.memory_bytes, &command);
+	if (b.failed == 0)
+		b.failed = decide_env(spec, &b.head.limits, &command.env, &env);
+	push_all(&b, &b.head.compile, &command.compile);
+	push_all(&b, &b.head.argv, &command.argv);
 	push_all(&b, &b.head.env, &env);
 	b.head.workdir = add(&b, spec->workdir ? spec->workdir : ISLAND_WORKSPACE);
 	if (runtime && runtime->root[0])
@@ -298,6 +300,7 @@ int plan_check(const struct plan *p, size_t len, struct cay_error *err)
 	if (!id_ok("run", p->id))
 		return bad(err, "its id");
 	if (p->argv.len == 0 || p->argv.len > STRV_MAX || p->env.len > STRV_MAX ||
+	    p->compile.len > STRV_MAX || !list_ok(p, p->compile, text_len) ||
 	    !list_ok(p, p->argv, text_len) || !list_ok(p, p->env, text_len))
 		return bad(err, "its lists");
 	if (p->workdir >= text_len || !island_path_ok(p->text + p->workdir))

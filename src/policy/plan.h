@@ -49,6 +49,7 @@ struct plan {
 	uint32_t size; /* of the whole */
 	char id[ID_SIZE];
 	struct limits limits;
+	struct plan_list compile; /* executed first, in the same place; empty: nothing is */
 	struct plan_list argv, env;
 	plan_text workdir;
 	uint32_t n_mounts;

@@ -9,6 +9,7 @@
 #include "spec/language.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -330,6 +331,7 @@ static int set_limit(struct settings *s, const struct section *sec, const struct
 struct target {
 	struct settings *s;
 	const char *file;
+	int line;
 	struct cay_error *err;
 };
 
@@ -344,14 +346,15 @@ static void origin_name(char *name, const char *section, const char *key, ssize_
 
 static int keep_origin(struct target *t, const char *section, const char *key, ssize_t index)
 {
-	char name[NAME_SIZE];
+	char name[NAME_SIZE], place[PATH_MAX + 16];
 	int r;
 
+	(void)snprintf(place, sizeof(place), "%s:%d", t->file, t->line);
 	origin_name(name, section, key, -1);
-	r = strv_set_env(&t->s->origins, name, t->file);
+	r = strv_set_env(&t->s->origins, name, place);
 	if (r == 0 && index >= 0) {
 		origin_name(name, section, key, index);
-		r = strv_set_env(&t->s->origins, name, t->file);
+		r = strv_set_env(&t->s->origins, name, place);
 	}
 	return r < 0 ? keep_failed(r, t->err) : 0;
 }
@@ -403,6 +406,7 @@ static int take_item(void *ctx, const struct cay_ini_item *item)
 	const char *name;
 	const struct section *sec = find_section(item->section, &name);
 
+	t->line = item->line;
 	if (!sec)
 		return unknown_section(item->section, t->err);
 	if (!sec->named)
@@ -430,9 +434,9 @@ int settings_parse(struct settings *s, const char *file, const char *text, struc
 
 const char *settings_origin(const struct settings *s, const char *name)
 {
-	const char *file = strv_get_env(&s->origins, name);
+	const char *place = strv_get_env(&s->origins, name);
 
-	return file ? file : "default";
+	return place ? place : "default";
 }
 
 static void write_milli(unsigned long long n, char *text)

@@ -34,8 +34,8 @@ struct settings {
 	bool allow_direct;        /* [engine] direct = yes|no */
 	struct language_settings languages[SETTINGS_LANGUAGES_MAX];
 	size_t n_languages;
-	struct strv
-		origins; /* NAME=FILE for each value that came from a file; see settings_origin() */
+	struct strv origins; /* NAME=FILE:LINE for each value that came from a file; see
+				settings_origin() */
 };
 
 /* The defaults, as if there were no file. */
@@ -70,9 +70,9 @@ int settings_load_file(struct settings *s, const char *file, bool *ret_found,
 int settings_load(struct settings *s, struct cay_error *err);
 
 /*
- * Where "limits.memory" or "language python.prefer" came from: a file name, or
+ * Where "limits.memory" or "language python.prefer" came from: "FILE:LINE", or
  * "default". Of a list, "mounts.read[0]" is the origin of the first item, and
- * "mounts.read" the last file that added one.
+ * "mounts.read" that of the last one added.
  */
 const char *settings_origin(const struct settings *s, const char *name);
 

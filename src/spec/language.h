@@ -5,9 +5,11 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #define LANGUAGE_WORDS_MAX 6
+#define LANGUAGE_ARGV_MAX  14
 #define LANGUAGE_DEFAULT   "python" /* where nothing says which */
 
 /*
@@ -21,33 +23,70 @@ struct language_program {
 	unsigned first, last;
 };
 
-/* All lists end with a NULL. */
+/*
+ * Where the exact version stands, as nothing is executed to ask for it: behind
+ * mark, in the file. A file is relative to the program's directory; one that
+ * ends with '*' is the library that the program names so: "../lib/libpython*".
+ */
+struct language_version {
+	const char *file; /* NULL: the program itself */
+	const char *mark;
+	bool whole; /* mark and version are a string of their own, which a NUL ends */
+};
+
+/* An option that the program takes in some versions: from since on, below before. */
+struct language_option {
+	const char *option, *since, *before; /* before: NULL, no end */
+};
+
+/*
+ * All lists end with a NULL. In the words of compile, run and env stand for:
+ * {program}, {tool} their paths, {script} the source, {build} a directory of
+ * the compiler's own, {entry} the class that begins a Java program, {memory} the
+ * memory limit in bytes.
+ */
 struct language {
 	const char *name;
 	const char *aliases[LANGUAGE_WORDS_MAX];
 	const char *extensions[LANGUAGE_WORDS_MAX]; /* with the dot */
 	const char *file_name; /* what a snippet too long for an argument is called */
 	struct language_program programs[LANGUAGE_WORDS_MAX];
+	/* Where the host has further versions, below /usr; '*' as in a program's name. */
+	struct language_program dirs[LANGUAGE_WORDS_MAX];
+	const char *runs_on; /* the programs and versions are those of this language; NULL */
+	struct language_option options[2]; /* right after the program */
 	const char *code_option; /* "-c": takes the code as an argument; NULL: always a file */
 	const char *code_guard;  /* between option and code: what keeps code from being an option */
-	const char *code_arg0;   /* goes between the code and its arguments: $0 of sh -c; or NULL */
-	const char *prefer;      /* the version taken when none is asked for, if it is there */
+	const char *code_args[3]; /* between the code and its arguments: $0 of sh -c, "--" */
 	/*
-	 * How the exact version is found without running anything: the text in
-	 * front of it in the program's bytes. "": the version is a string of its
-	 * own. NULL: the language has no versions.
+	 * What a file must begin with: code that begins with its first two letters is
+	 * never an argument, and other code gets it in front where it becomes a file.
 	 */
-	const char *version_mark;
-	/*
-	 * Where to look if the program is only a launcher, relative to its
-	 * directory; '*' is the version in its name: "../lib/libpython*.so.1.0".
-	 */
-	const char *version_files[LANGUAGE_WORDS_MAX];
-	const char *package; /* the Debian package that brings it */
+	const char *code_open;
+	const char *compile[LANGUAGE_ARGV_MAX]; /* none: there is nothing to compile */
+	const char *run[LANGUAGE_ARGV_MAX];     /* none: {program} {script} */
+	const char *env[LANGUAGE_WORDS_MAX];
+	const char *tool; /* a second program, beside the first or on the host; NULL */
+	bool tool_beside; /* it goes with the first: another on the host will not do */
+	/* From this version on it works without the tool, by these words. */
+	const char *toolless_since;
+	const char *toolless_run[LANGUAGE_ARGV_MAX];
+	bool has_entry; /* {entry} is looked for in the source, and a snippet's file is named by it
+			 */
+	const char *prefer; /* the version taken when none is asked for, if it is there */
+	/* The first that answers. None: the language has no versions. */
+	struct language_version versions[LANGUAGE_WORDS_MAX];
+	const char *package; /* the Debian packages that bring it */
 };
 
 extern const struct language languages[];
 extern const size_t n_languages;
+
+/* The row that has the programs and versions: itself, or the one it runs on. */
+const struct language *language_base(const struct language *language);
+
+/* Whether versions of it can be told apart. */
+bool language_has_versions(const struct language *language);
 
 /* By name or alias; NULL if there is none. */
 const struct language *language_find(const char *name);

@@ -4,14 +4,13 @@
 #pragma once
 
 #include "spec/language.h"
+#include "spec/version.h"
 
 #include <limits.h>
 
-#define RUNTIME_VERSION_SIZE 32
-
 struct runtime {
 	const struct language *language;
-	char version[RUNTIME_VERSION_SIZE]; /* "3.11.2"; "" where the language has none */
+	char version[VERSION_SIZE]; /* "3.11.2"; "" where the language has none */
 	/*
 	 * Absolute: what to execute, and argv[0]. A link stays a link if an island
 	 * sees all of its way, because some programs go by the name they are called
@@ -19,8 +18,11 @@ struct runtime {
 	 * packages beside it. Otherwise it is resolved (/etc/alternatives).
 	 */
 	char program[PATH_MAX];
-	char root[PATH_MAX]; /* directory to bind read-only at its own path; "" inside /usr */
-	char source[64];     /* "host", or the settings file that named it */
+	char tool[PATH_MAX]; /* language->tool's path; "" where it has none or works without */
+	/* The tool that is not there and can't be done without; NULL in all that is chosen. */
+	const char *lacks;
+	char root[PATH_MAX];   /* directory to bind read-only at its own path; "" inside /usr */
+	char source[PATH_MAX]; /* "host", or the settings file that named it */
 	/*
 	 * Why a request without a version gets this one: "preferred", "newest", or
 	 * "first found" where there are no versions; NULL for the others.

@@ -34,6 +34,7 @@ void spec_done(struct spec *s)
 	free(s->version);
 	free(s->code);
 	free(s->file);
+	free(s->entry);
 	free(s->stdin_file);
 	free(s->workdir);
 	strv_done(&s->args);

@@ -52,6 +52,7 @@ struct spec {
 	char *code;                      /* SPEC_CODE; code_len bytes */
 	size_t code_len;
 	char *file;           /* SPEC_FILE */
+	char *entry;          /* what a program begins with, where its language has such; NULL */
 	struct strv args;     /* SPEC_ARGV: the argv; else what follows the code or file */
 	struct strv env;      /* NAME=VALUE */
 	char *stdin_file;     /* NULL: the caller's own */

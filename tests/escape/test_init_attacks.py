@@ -125,4 +125,5 @@ def test_only_standard_fds_and_no_environment(island):
         os.close(fd)
     assert out.split()[:4] == ["0", "1", "2", "3"] and "hidden" not in out  # 3 is ls's own
     assert {line.split("=")[0] for line in out.splitlines()[4:]} <= {
-        "PATH", "HOME", "USER", "LOGNAME", "SHELL", "TMPDIR", "LANG", "PWD"}
+        "PATH", "HOME", "USER", "LOGNAME", "SHELL", "TMPDIR", "LANG", "PWD",
+        "GOMEMLIMIT"}

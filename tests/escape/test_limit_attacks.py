@@ -148,3 +148,22 @@ def test_cpu_time_of_a_tree(stranger):
     done = stranger.run("--allow-degraded", "--json", "--cpu-time", "1", "--timeout", "3", "--", "sh", "-c",
                         "while :; do timeout 0.3 sh -c 'while :; do :; done'; done")
     assert "CPU time" in done.json["message"] or "cpu_time" in done.json["isolation"]["degraded"]
+
+
+HUGE_PAGES = """
+attempt('mmap', lambda: call(9, 0, 2 << 20, 3, 0x40022, -1, 0))
+attempt('mmap of 1 GiB pages', lambda: call(9, 0, 1 << 30, 3, 0x40022 | 30 << 26, -1, 0))
+attempt('shmget', lambda: call(29, 0, 2 << 20, 0o5600))
+"""
+
+
+@x86_64
+def test_huge_pages_of_the_host(island):
+    """They are of a pool of the whole machine, and count to no memory limit: none for islands."""
+    assert_refused(tries(island, HUGE_PAGES), "ENOMEM")
+    # As from a kernel that knows no such memfds. Chromium asks with all bits set, and aborts
+    # unless it hears this.
+    assert_refused(tries(island, """
+for flags in (4, 5, 4 | 21 << 26, 0xffffffff):
+    attempt(hex(flags), lambda: call(319, b'x', ctypes.c_uint(flags)))"""), "EINVAL")
+    assert tries(island, "attempt('memfd', lambda: call(319, b'x', 1))") == {"memfd": "worked"}

@@ -5,6 +5,7 @@ import pathlib
 import re
 import shutil
 import subprocess
+import sys
 
 import pytest
 
@@ -268,3 +269,19 @@ def test_page_has_a_section_for_every_verb():
     words = {w.lower() for h in headings for w in re.findall(r"[A-Za-z]+", h)}
     missing = set(re.findall(r"^  (\w+) {2,}", told("help"), re.M)) - words
     assert not missing
+
+
+# The languages
+
+def test_languages_are_described():
+    """docs/languages.md is made by `make languages`; what it says of each must not go stale."""
+    sys.path.insert(0, str(ROOT / "tests/integration"))
+    from language_table import LANGUAGES
+    text = (ROOT / "docs/languages.md").read_text()
+    rows = re.findall(r"^\| ([^|]+) \| `([^`]+)` \|", text, re.M)
+    assert rows[1:] == [(l.title, l.name) for l in LANGUAGES]  # behind the heads of the columns
+    for language in LANGUAGES:
+        if language.special:
+            assert f"- **{language.title}**: {language.special}" in text
+    known = re.findall(r'\.name = "([^"]+)",\n', (ROOT / "src/spec/language.c").read_text())
+    assert known == [l.name for l in LANGUAGES]

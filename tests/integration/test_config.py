@@ -20,9 +20,9 @@ def test_show_says_where_from(cay, config):
     conf = config("[limits]\nmemory = 1g\n[mounts]\nread = /srv/a\nread = ~/b\n")
     shown = cay("config", "show", "--json", config=conf).ok().json
     rows = {(r["section"], r["key"], r["value"]): r["origin"] for r in shown}
-    assert rows["limits", "memory", "1g"] == str(conf)
+    assert rows["limits", "memory", "1g"] == f"{conf}:2"
     assert rows["limits", "pids", "50"] == "default"
-    assert rows["mounts", "read", "/srv/a"] == rows["mounts", "read", "~/b"] == str(conf)
+    assert rows["mounts", "read", "/srv/a"] == f"{conf}:4" and rows["mounts", "read", "~/b"] == f"{conf}:5"
 
 
 def test_later_file_overrides(cay, config, scratch):

@@ -94,13 +94,24 @@ def test_root_directory(cay):
     names = set(cay.inside("os.listdir('/')"))
     assert {"usr", "etc", "dev", "proc", "tmp", "workspace", "bin", "lib"} <= names
     assert names <= {"bin", "dev", "etc", "lib", "lib32", "lib64", "libx32", "proc", "run", "sbin",
-                     "tmp", "usr", "var", "workspace"}
+                     "sys", "tmp", "usr", "var", "workspace"}
 
 
-@pytest.mark.parametrize("path", ["/root", "/home", "/srv", "/mnt", "/media", "/opt", "/sys", "/boot",
+@pytest.mark.parametrize("path", ["/root", "/home", "/srv", "/mnt", "/media", "/opt", "/sys/class", "/boot",
                                   "/run", "/var/log", "/var/lib", "/work"])
 def test_host_directories_are_absent_or_empty(cay, path):
     assert cay.inside(f"os.listdir('{path}') if os.path.exists('{path}') else []") == []
+
+
+def test_sys_is_the_islands_own(cay):
+    """A few files of ours, and where there is cgroup v2 alone the island's own cgroup; all read-only."""
+    files = cay.inside("[os.path.join(d, n) for d, _, names in os.walk('/sys') for n in names]")
+    assert "/sys/devices/system/cpu/online" in files
+    assert not [f for f in files if f != "/sys/devices/system/cpu/online"
+                and not f.startswith("/sys/fs/cgroup/")]
+    assert cay.inside("os.statvfs('/sys').f_flag & os.ST_RDONLY") == 1
+    assert cay.inside("[m.split()[5].split(',')[0] for m in open('/proc/self/mountinfo') "
+                      "if m.split()[4].startswith('/sys')]") in (["ro"], ["ro", "ro"])
 
 
 def test_passwd_is_synthetic(cay):
@@ -268,7 +279,7 @@ def test_cgroups_of_the_host_are_not_seen(cay):
 
 def test_mounts_of_the_host_are_not_seen(cay):
     points = {line.split()[4] for line in cay.inside("open('/proc/self/mountinfo').read()").splitlines()}
-    assert not [p for p in points if p.startswith(("/root", "/home", "/sys", "/work/", "/mnt"))]
+    assert not [p for p in points if p.startswith(("/root", "/home", "/sys/k", "/sys/d", "/work/", "/mnt"))]
 
 
 def test_own_session_and_keyring(cay):

@@ -350,7 +350,7 @@ def test_refused_mount_runs_nothing(cay, place, data):
 @pytest.mark.parametrize("target", ["/", "/proc", "/proc/sys", "/dev", "/dev/shm", "/etc", "/usr/lib",
                                     "/bin", "/lib64", "/tmp", "/workspace", "/workspace/sub", "data",
                                     "../data", "/a/../etc", "/a/./b", "//a", "/a//b", "", "/sbin",
-                                    "/lib32", "/libx32"])
+                                    "/lib32", "/libx32", "/sys", "/sys/fs/cgroup"])
 def test_bad_target(cay, data, readable, target):
     error = cay.refused("-v", f"{data}:{target}", "--", "true", config=readable)
     assert error["code"] == "invalid_request"

@@ -232,7 +232,8 @@ def environment(cay, *options, **more):
 def test_environment_is_small_and_not_the_callers(cay):
     env = environment(cay, env={"SECRET": "token", "LD_PRELOAD": "", "PYTHONSTARTUP": "/x"})
     env.pop("LC_CTYPE", None)  # Python's own doing
-    assert set(env) == {"PATH", "HOME", "USER", "LOGNAME", "SHELL", "TMPDIR", "LANG"}
+    assert set(env) == {"PATH", "HOME", "USER", "LOGNAME", "SHELL", "TMPDIR", "LANG",
+                        "GOMEMLIMIT"}
     assert env["HOME"] == "/workspace" and env["USER"] == "cay" and env["TMPDIR"] == "/tmp"
 
 

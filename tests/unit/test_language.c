@@ -1,5 +1,7 @@
 #include "spec/language.h"
 
+#include "base/attr.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -41,11 +43,17 @@ static void finds_by_extension(void **state)
 	assert_null(language_by_extension(""));
 }
 
+static void patterns_are_sound(const struct language_program *list)
+{
+	for (; list->name; list++)
+		assert_int_equal(strchr(list->name, '*') != NULL, list->last > 0);
+}
+
 /* Whatever row is added: it can be found, no other row takes its words, and it is complete. */
 static void rows_are_sound(void **state)
 {
 	(void)state;
-	assert_true(n_languages >= 2);
+	assert_int_equal(n_languages, 16);
 	for (size_t i = 0; i < n_languages; i++) {
 		const struct language *l = &languages[i];
 		char file[64];
@@ -59,12 +67,23 @@ static void rows_are_sound(void **state)
 			assert_ptr_equal(language_by_extension(file), l);
 		}
 		assert_ptr_equal(language_by_extension(l->file_name), l);
-		assert_non_null(l->programs[0].name);
-		for (size_t k = 0; l->programs[k].name; k++)
-			assert_int_equal(strchr(l->programs[k].name, '*') != NULL,
-					 l->programs[k].last > l->programs[k].first);
+		assert_non_null(language_base(l));
+		assert_null(language_base(l)->runs_on);
+		assert_non_null(language_base(l)->programs[0].name);
+		assert_true(!l->runs_on || !l->programs[0].name);
+		patterns_are_sound(l->programs);
+		patterns_are_sound(l->dirs);
 		assert_non_null(l->package);
-		assert_true(l->version_mark || !l->prefer);
+		assert_true(!l->compile[0] || l->run[0]);
+		assert_true(!l->tool || l->compile[0]);
+		/* The lists end within their bounds. */
+		assert_null(l->compile[LANGUAGE_ARGV_MAX - 1]);
+		assert_null(l->run[LANGUAGE_ARGV_MAX - 1]);
+		assert_null(l->toolless_run[LANGUAGE_ARGV_MAX - 1]);
+		assert_null(l->env[LANGUAGE_WORDS_MAX - 1]);
+		assert_null(l->code_args[ARRAY_LEN(l->code_args) - 1]);
+		assert_true(language_has_versions(l) || !l->prefer);
+		assert_true(l->tool || (!l->tool_beside && !l->toolless_since));
 	}
 }
 
@@ -76,10 +95,10 @@ static void rows_say_what_was_promised(void **state)
 	assert_string_equal(python->code_option, "-c");
 	assert_string_equal(python->prefer, "3.12");
 	assert_string_equal(python->package, "python3");
-	assert_null(python->code_arg0);
+	assert_null(python->code_args[0]);
 	assert_string_equal(sh->code_option, "-c");
-	assert_string_equal(sh->code_arg0, "sh");
-	assert_null(sh->version_mark);
+	assert_string_equal(sh->code_args[0], "sh");
+	assert_false(language_has_versions(sh));
 	assert_string_equal(sh->package, "dash");
 }
 

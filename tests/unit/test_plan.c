@@ -189,7 +189,33 @@ static void env_defaults(void **state)
 	(void)unsetenv("CAY_TEST_PLAN");
 	CHECK_LIST(p, p->env, "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
 		   "HOME=/workspace", "USER=cay", "LOGNAME=cay", "SHELL=/bin/sh", "TMPDIR=/tmp",
-		   "LANG=C.UTF-8");
+		   "LANG=C.UTF-8", "GOMEMLIMIT=483183819"); /* nine tenths of 512 MiB */
+}
+
+/* It may be read-only, and is somebody's: programs keep their caches and settings elsewhere. */
+static void home_is_no_host_directory(void **state)
+{
+	_cleanup_(freep) struct plan *p = NULL;
+	struct cay_error err;
+
+	(void)state;
+	add_args("ls", "-l");
+	assert_int_equal(spec_set_workspace(spec, "proj:rw", &err), 0);
+	p = make(NULL, NULL);
+	assert_string_equal(env_of(p, "HOME"), "/tmp");
+}
+
+static void go_knows_the_memory_limit(void **state)
+{
+	_cleanup_(freep) struct plan *p = NULL;
+	struct cay_error err;
+
+	(void)state;
+	add_args("ls", "-l");
+	spec->limits.memory_bytes = 100 << 20;
+	assert_int_equal(spec_add_env(spec, "LANG=C", &err), 0);
+	p = make(NULL, NULL);
+	assert_string_equal(env_of(p, "GOMEMLIMIT"), "94371840");
 }
 
 static void env_overrides(void **state)
@@ -203,7 +229,7 @@ static void env_overrides(void **state)
 	assert_int_equal(spec_add_env(spec, "LANG=", &err), 0);
 	assert_int_equal(spec_add_env(spec, "X=a=b", &err), 0);
 	p = make(NULL, NULL);
-	assert_int_equal(p->env.len, 8);
+	assert_int_equal(p->env.len, 9);
 	assert_string_equal(env_of(p, "HOME"), "/tmp");
 	assert_string_equal(env_of(p, "LANG"), "");
 	assert_string_equal(env_of(p, "X"), "a=b");
@@ -267,10 +293,10 @@ static void as_many_mounts_as_can_be_asked_for(void **state)
 }
 
 static const char *const taken[] = {
-	"/",        "/proc",    "/proc/x",    "/dev",    "/dev/shm",   "/etc",
-	"/etc/ssl", "/usr",     "/usr/share", "/bin",    "/sbin",      "/lib",
-	"/lib64",   "/lib/x",   "/lib32",     "/libx32", "/run",       "/run/x",
-	"/var",     "/var/lib", "/tmp",       "/tmp/x",  "/workspace", "/workspace/x",
+	"/",      "/proc",      "/proc/x",      "/dev",   "/dev/shm", "/etc",     "/etc/ssl",
+	"/usr",   "/usr/share", "/bin",         "/sbin",  "/lib",     "/lib64",   "/lib/x",
+	"/lib32", "/libx32",    "/run",         "/run/x", "/var",     "/var/lib", "/tmp",
+	"/tmp/x", "/workspace", "/workspace/x", "/sys",   "/sys/fs",
 };
 
 static void targets_are_checked(void **state)
@@ -512,7 +538,7 @@ static bool any_value_goes(size_t at, const struct plan *p)
 	if (at >= mounts_at && at < mounts_at + sizeof(p->mounts))
 		return true; /* see mounts_are_checked() */
 	/* A list that is shorter, or begins at another string, is a list. */
-	return at >= offsetof(struct plan, argv);
+	return at >= offsetof(struct plan, compile);
 }
 
 static void every_byte_of_the_header(void **state)
@@ -883,6 +909,8 @@ int main(void)
 		TEST(code_may_begin_with_a_dash),
 		TEST(env_defaults),
 		TEST(env_overrides),
+		TEST(home_is_no_host_directory),
+		TEST(go_knows_the_memory_limit),
 		TEST(mounts),
 		TEST(as_many_mounts_as_can_be_asked_for),
 		TEST(targets_are_checked),

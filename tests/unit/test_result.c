@@ -17,11 +17,11 @@
 
 /* The result object of INTERFACE.md, in its order. */
 static const char *const keys[] = {
-	"id",        "success",   "status",  "message",          "exit_code",        "signal",
-	"timed_out", "stdout",    "stderr",  "stdout_truncated", "stderr_truncated", "results",
-	"exception", "files",     "usage",   "engine",           "engine_reason",    "start",
-	"image",     "language",  "version", "network",          "egress",           "sandboxed",
-	"sandbox",   "isolation",
+	"id",        "success",   "status",    "message", "exit_code",        "signal",
+	"timed_out", "compile",   "stdout",    "stderr",  "stdout_truncated", "stderr_truncated",
+	"results",   "exception", "files",     "usage",   "engine",           "engine_reason",
+	"start",     "image",     "language",  "version", "network",          "egress",
+	"sandboxed", "sandbox",   "isolation",
 };
 
 static const char *const usage_keys[] = {"wall_ms", "cpu_ms", "memory_peak_bytes",

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -145,13 +146,13 @@ static void later_files_come_on_top(void **state)
 	assert_int_equal(s.mount_read.len, 2);
 	assert_int_equal(s.n_languages, 1); /* py is python */
 	assert_string_equal(settings_language(&s, "python")->prefer, "3.12");
-	assert_string_equal(settings_origin(&s, "limits.memory"), "two");
-	assert_string_equal(settings_origin(&s, "limits.pids"), "one");
+	assert_string_equal(settings_origin(&s, "limits.memory"), "two:2");
+	assert_string_equal(settings_origin(&s, "limits.pids"), "one:3");
 	assert_string_equal(settings_origin(&s, "limits.cpus"), "default");
-	assert_string_equal(settings_origin(&s, "mounts.read[0]"), "one");
-	assert_string_equal(settings_origin(&s, "mounts.read[1]"), "two");
-	assert_string_equal(settings_origin(&s, "mounts.read"), "two");
-	assert_string_equal(settings_origin(&s, "language python.prefer"), "two");
+	assert_string_equal(settings_origin(&s, "mounts.read[0]"), "one:5");
+	assert_string_equal(settings_origin(&s, "mounts.read[1]"), "two:4");
+	assert_string_equal(settings_origin(&s, "mounts.read"), "two:4");
+	assert_string_equal(settings_origin(&s, "language python.prefer"), "two:6");
 }
 
 static void unknown_words_get_a_suggestion(void **state)
@@ -311,7 +312,7 @@ static void count_origin(void *ctx, const char *section, const char *key, const 
 
 	(void)section, (void)key, (void)value;
 	n[0]++;
-	n[1] += strcmp(origin, "F") == 0;
+	n[1] += strncmp(origin, "F:", 2) == 0;
 }
 
 static void shows_origins(void **state)
@@ -477,6 +478,7 @@ static void lists_files(void **state)
 static void loads_in_order(void **state)
 {
 	_cleanup_(settings_done) struct settings s;
+	char place[PATH_MAX + 16];
 	struct cay_error err;
 
 	(void)state;
@@ -488,8 +490,10 @@ static void loads_in_order(void **state)
 	assert_int_equal(settings_load(&s, &err), 0);
 	assert_int_equal(s.limits.pids, 8);
 	assert_int_equal(s.limits.memory_bytes, 100 << 20);
-	assert_string_equal(settings_origin(&s, "limits.pids"), named);
-	assert_string_equal(settings_origin(&s, "limits.memory"), user_file);
+	(void)snprintf(place, sizeof(place), "%s:2", named);
+	assert_string_equal(settings_origin(&s, "limits.pids"), place);
+	(void)snprintf(place, sizeof(place), "%s:3", user_file);
+	assert_string_equal(settings_origin(&s, "limits.memory"), place);
 }
 
 static void check_load(const char *file, const char *words)

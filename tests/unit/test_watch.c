@@ -72,6 +72,7 @@ static int begin(void **state)
 			   .output = {-1, -1},
 			   .cancel_fd = -1,
 			   .oom_event = -1,
+			   .compiled_fd = -1,
 			   .alive_fd = -1};
 	return 0;
 }
@@ -600,6 +601,91 @@ static void out_of_memory(void **state)
 	assert_string_equal(r.message, "memory limit of 512 MiB reached");
 }
 
+enum { COMPILER_SAYS = 300000 };
+
+/* Says much, and that it is done; then, when it is let, what the program says. */
+static void compiles(void)
+{
+	static char warnings[COMPILER_SAYS];
+	sigset_t set;
+	int go;
+
+	(void)sigemptyset(&set);
+	(void)sigaddset(&set, SIGUSR2);
+	(void)sigprocmask(SIG_BLOCK, &set, NULL);
+	memset(warnings, 'w', sizeof(warnings));
+	if (fd_write_all(2, warnings, sizeof(warnings)) < 0 || kill(getppid(), SIGUSR1) < 0 ||
+	    sigwait(&set, &go) != 0)
+		_exit(1);
+	say(2, "program");
+	_exit(0);
+}
+
+static size_t compiler_said;
+
+static void let_go(void *ctx)
+{
+	(void)ctx;
+	assert_int_equal(kill(t.pid, SIGUSR2), 0);
+}
+
+static void note_compiled(void *ctx)
+{
+	(void)ctx;
+	compiler_said = t.got[STREAM_STDERR].len;
+}
+
+static void watch_compiler(void)
+{
+	sigset_t set;
+
+	(void)sigemptyset(&set);
+	(void)sigaddset(&set, SIGUSR1);
+	(void)sigprocmask(SIG_BLOCK, &set, NULL);
+	w.compiled_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	w.compiled = let_go;
+	w.sink.compiled = note_compiled;
+	compiler_said = 0;
+}
+
+/* The program begins when all that the compiler said was taken, however slowly. */
+static void compiler_and_program_are_told_apart(void **state)
+{
+	pid_t opener;
+	int fd;
+
+	(void)state;
+	opener = sink_opens_after(200);
+	watch_compiler();
+	fd = w.compiled_fd;
+	start(compiles, -1);
+	assert_int_equal(run(), 0);
+	(void)close(fd);
+	assert_int_equal(compiler_said, COMPILER_SAYS);
+	assert_int_equal(t.got[STREAM_STDERR].len, COMPILER_SAYS + strlen("program"));
+	assert_true(seen.compiled_ns > 0);
+	(void)kill(opener, SIGKILL);
+	(void)waitpid(opener, NULL, 0);
+}
+
+static void compiler_is_blamed(void **state)
+{
+	struct result r = {.compile = {.begun = true}};
+
+	(void)state;
+	seen = (struct watched){.cause = CAUSE_TIMEOUT};
+	watch_conclude(&seen, &limits, -1, &r);
+	assert_string_equal(r.message, "time limit of 20 s reached while compiling");
+	seen = (struct watched){0};
+	r = (struct result){.compile = {.begun = true, .ended = true, .wait_status = 3 << 8}};
+	watch_conclude(&seen, &limits, 3 << 8, &r);
+	assert_int_equal(r.status, STATUS_FAILED);
+	assert_string_equal(r.message, "compiling failed with code 3");
+	r = (struct result){.compile = {.begun = true, .ended = true}};
+	watch_conclude(&seen, &limits, 3 << 8, &r);
+	assert_string_equal(r.message, "exited with code 3");
+}
+
 enum { INPUT = 10 << 20 };
 
 /* Reads in pieces that fit no pipe: whoever feeds it meets short writes. */
@@ -781,6 +867,8 @@ int main(void)
 		TEST(cancel),
 		TEST(cancel_while_the_sink_waits),
 		TEST(out_of_memory),
+		TEST(compiler_and_program_are_told_apart),
+		TEST(compiler_is_blamed),
 		TEST(pumps_input),
 		TEST(empty_input_ends),
 		TEST(unwanted_input),

@@ -12,9 +12,11 @@
 #include "engine/rlimit.h"
 #include "engine/sys.h"
 #include "engine/watch.h"
+#include "policy/command.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/close_range.h>
 #include <signal.h>
 #include <stdio.h>
@@ -30,6 +32,8 @@ struct direct {
 	int pidfd;
 	char workspace[256]; /* a temporary directory of ours; "" where one was named */
 	int workspace_fd;
+	char build[256];     /* another one, for what compilers make; "" */
+	char home[PATH_MAX]; /* the workspace's path */
 };
 
 static void kill_group(void *ctx)
@@ -60,14 +64,33 @@ static const char *host_path(const char *path)
 	return path;
 }
 
-static char **list_of(const struct plan *p, struct plan_list l, size_t more)
+/*
+ * A word of the plan's, as it is here: a path below the workspace, or one that
+ * names the compiler's directory, also behind an option.
+ */
+static int add_word(struct strv *to, const struct direct *d, const char *word)
 {
-	char **list = calloc(l.len + more + 1, sizeof(char *));
-	const char *s = plan_first(p, l);
+	const char *build = strstr(word, ISLAND_BUILD);
 
-	for (uint32_t n = 0; list && n < l.len; n++, s = plan_next(s))
-		list[n] = (char *)(uintptr_t)s;
-	return list;
+	if (build && d->build[0])
+		return strv_addf(to, "%.*s%s%s", (int)(build - word), word, d->build,
+				 build + strlen(ISLAND_BUILD));
+	if (strncmp(word, ISLAND_WORKSPACE "/", strlen(ISLAND_WORKSPACE "/")) == 0)
+		return strv_addf(to, "%s%s", d->home, word + strlen(ISLAND_WORKSPACE));
+	if (strcmp(word, "HOME=" ISLAND_WORKSPACE) == 0)
+		return strv_addf(to, "HOME=%s", d->home);
+	return strv_add(to, word);
+}
+
+static int add_words(struct strv *to, const struct direct *d, const struct plan *p,
+		     struct plan_list l)
+{
+	const char *s = plan_first(p, l);
+	int r = 0;
+
+	for (uint32_t n = 0; n < l.len && r == 0; n++, s = plan_next(s))
+		r = add_word(to, d, s);
+	return r;
 }
 
 _noreturn_ static void child(const struct plan *p, const struct direct *d, const int stdio[3],
@@ -91,23 +114,18 @@ _noreturn_ static void child(const struct plan *p, const struct direct *d, const
 }
 
 /* HOME and the working directory are the workspace, whatever it is called here. */
-static int start(const struct plan *p, struct direct *d, const int stdio[3], struct cay_error *err)
+static int start(const struct plan *p, struct direct *d, struct plan_list words, const int stdio[3],
+		 struct cay_error *err)
 {
-	char home[4096 + 8] = "HOME=";
-	char **argv = list_of(p, p->argv, 0), **env = list_of(p, p->env, 1);
+	_cleanup_(strv_done) struct strv argv = {0}, env = {0};
 	int report[2] = {-1, -1}, failed = 0, r = -1;
 
-	if (!argv || !env || pipe2(report, O_CLOEXEC) < 0 ||
-	    fd_real_path(d->workspace_fd, home + 5, sizeof(home) - 5) < 0) {
-		(void)cay_fail(err, CAY_E_INTERNAL, errno, "start the program");
-		goto out;
-	}
-	for (char **e = env; *e; e++)
-		if (strcmp(*e, "HOME=" ISLAND_WORKSPACE) == 0)
-			*e = home;
+	if (add_words(&argv, d, p, words) < 0 || add_words(&env, d, p, p->env) < 0 ||
+	    pipe2(report, O_CLOEXEC) < 0)
+		return cay_fail(err, CAY_E_INTERNAL, errno, "start the program");
 	d->pid = fork();
 	if (d->pid == 0)
-		child(p, d, stdio, report[1], argv, env);
+		child(p, d, stdio, report[1], argv.items, env.items);
 	(void)setpgid(d->pid, d->pid); /* both sides do it: whoever comes first */
 	fd_closep(&report[1]);
 	if (d->pid < 0) {
@@ -115,18 +133,25 @@ static int start(const struct plan *p, struct direct *d, const int stdio[3], str
 	} else if (fd_read_exact(report[0], &failed, sizeof(failed)) == 0) {
 		(void)waitpid(d->pid, NULL, 0);
 		(void)cay_fail(err, failed == ENOENT ? CAY_E_NOT_FOUND : CAY_E_INVALID, failed,
-			       "%s can't be executed", argv[0]);
+			       "%s can't be executed", argv.items[0]);
 		err->exit_code = failed == ENOENT ? 127 : 126;
 	} else {
+		fd_closep(&d->pidfd);
 		d->pidfd = sys_pidfd_open(d->pid);
 		r = d->pidfd < 0 ? cay_fail(err, CAY_E_INTERNAL, errno, "watch the program") : 0;
 	}
-out:
 	fd_closep(&report[0]);
-	fd_closep(&report[1]);
-	free(argv);
-	free(env);
 	return r;
+}
+
+/* A directory of ours in the temporary one; path is "" where it could not be made. */
+static int make_directory(char *path, size_t size)
+{
+	direct_workspace_name(path, size);
+	if (mkdtemp(path))
+		return 0;
+	path[0] = '\0';
+	return -1;
 }
 
 static int open_workspace(const struct plan *p, struct direct *d, struct cay_error *err)
@@ -143,20 +168,27 @@ static int open_workspace(const struct plan *p, struct direct *d, struct cay_err
 		}
 		dir = plan_str(p, p->mounts[n].source);
 	}
-	if (!dir) {
-		direct_workspace_name(d->workspace, sizeof(d->workspace));
-		dir = mkdtemp(d->workspace);
-	}
+	if (!dir && make_directory(d->workspace, sizeof(d->workspace)) == 0)
+		dir = d->workspace;
 	d->workspace_fd = dir ? open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
-	if (d->workspace_fd < 0) {
-		int saved = errno;
-
-		if (!dir)
-			d->workspace[0] = '\0';
-		return cay_fail(err, CAY_E_NOT_FOUND, saved, "the workspace %s",
+	if (d->workspace_fd < 0 || fd_real_path(d->workspace_fd, d->home, sizeof(d->home)) < 0)
+		return cay_fail(err, CAY_E_NOT_FOUND, errno, "the workspace %s",
 				dir ? dir : "in the temporary directory");
-	}
+	if (p->compile.len > 0 && make_directory(d->build, sizeof(d->build)) < 0)
+		return cay_fail(err, CAY_E_INTERNAL, errno, "make a directory to compile in");
 	return 0;
+}
+
+static void remove_directory(char *path)
+{
+	_cleanup_(fd_closep) int fd = -1;
+
+	if (!path[0])
+		return;
+	fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd >= 0)
+		tree_empty(fd);
+	(void)rmdir(path);
 }
 
 static int with_files(const struct run *run, const struct direct *d, island_files_fn *fn,
@@ -175,36 +207,75 @@ static void read_usage(struct usage *u, const struct rusage *r, uint64_t start_n
 	u->memory_peak_bytes = (uint64_t)r->ru_maxrss * 1024;
 }
 
-static int run_in(const struct run *run, struct direct *d, struct result *ret,
-		  struct cay_error *err)
+/* One process and all it starts, to its end. *ret_status: from wait(). */
+static int run_stage(const struct run *run, struct direct *d, bool compiler, uint64_t start_ns,
+		     struct watched *ret, int *ret_status, struct rusage *ret_used,
+		     struct cay_error *err)
 {
 	_cleanup_(pipes_done) struct pipes pipes = PIPES_NONE;
-	uint64_t start_ns = clock_now_ns();
-	struct watched watched;
-	struct rusage used;
+	int stdin_fd = compiler ? -1 : run->stdin_fd;
 	struct watch w;
-	int status = -1;
 
-	if (with_files(run, d, run->files_in, err) < 0 ||
-	    pipes_open(&pipes, run->stdin_fd >= 0, err) < 0 ||
-	    start(run->plan, d, pipes.theirs, err) < 0)
+	if (pipes_open(&pipes, stdin_fd >= 0, err) < 0)
+		return -1;
+	/* What a compiler says is about itself, on whichever stream. */
+	if (start(run->plan, d, compiler ? run->plan->compile : run->plan->argv,
+		  (int[3]){pipes.theirs[0], pipes.theirs[compiler ? 2 : 1], pipes.theirs[2]},
+		  err) < 0)
 		return -1;
 	pipes_close_theirs(&pipes);
 	w = (struct watch){
 		.limits = &run->plan->limits,
 		.start_ns = start_ns,
-		.stdin_fd = run->stdin_fd,
+		.stdin_fd = stdin_fd,
 		.stdin_pipe = take_fd(&pipes.ours[0]),
 		.output = {take_fd(&pipes.ours[1]), take_fd(&pipes.ours[2])},
 		.cancel_fd = run->cancel_fd,
 		.oom_event = -1,
 		.alive_fd = d->pidfd,
+		.compiled_fd = -1,
 		.sink = run->sink,
 		.ctx = d,
 		.kill = kill_group,
 	};
-	watch_until_end(&w, &watched);
-	(void)wait4(d->pid, &status, 0, &used);
+	watch_until_end(&w, ret);
+	*ret_status = -1;
+	(void)wait4(d->pid, ret_status, 0, ret_used);
+	return 0;
+}
+
+/* Whether the program is to run, or the compiler's end is the run's. */
+static int compile(const struct run *run, struct direct *d, uint64_t start_ns,
+		   struct compilation *ret, struct watched *watched, int *ret_status,
+		   struct rusage *ret_used, struct cay_error *err)
+{
+	ret->begun = true;
+	if (run_stage(run, d, true, start_ns, watched, ret_status, ret_used, err) < 0)
+		return -1;
+	ret->wall_ms = clock_ms_since(start_ns);
+	ret->ended = watched->cause == CAUSE_NONE;
+	ret->wait_status = *ret_status;
+	if (!ret->ended)
+		return 0;
+	run->sink.compiled(run->sink.ctx);
+	return *ret_status == 0;
+}
+
+static int run_in(const struct run *run, struct direct *d, struct result *ret,
+		  struct cay_error *err)
+{
+	uint64_t start_ns = clock_now_ns();
+	struct watched watched;
+	struct rusage used = {0};
+	int status = -1, go_on = 1;
+
+	if (with_files(run, d, run->files_in, err) < 0)
+		return -1;
+	if (run->plan->compile.len > 0)
+		go_on = compile(run, d, start_ns, &ret->compile, &watched, &status, &used, err);
+	if (go_on < 0 ||
+	    (go_on && run_stage(run, d, false, start_ns, &watched, &status, &used, err) < 0))
+		return -1;
 	read_usage(&ret->usage, &used, start_ns);
 	watch_conclude(&watched, &run->plan->limits, status, ret);
 	return with_files(run, d, run->files_out, err);
@@ -229,11 +300,9 @@ static int direct_run(const struct run *run, struct result *ret, struct cay_erro
 	if (r == 0)
 		r = run_in(run, &d, ret, err);
 	fd_closep(&d.pidfd);
-	if (d.workspace[0]) {
-		tree_empty(d.workspace_fd);
-		(void)rmdir(d.workspace);
-	}
 	fd_closep(&d.workspace_fd);
+	remove_directory(d.workspace);
+	remove_directory(d.build);
 	return r;
 }
 

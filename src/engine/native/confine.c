@@ -5,6 +5,7 @@
 #include "base/parse.h"
 #include "engine/native/island.h"
 #include "engine/native/landlock.h"
+#include "engine/native/machine.h"
 #include "engine/native/seccomp.h"
 #include "engine/rlimit.h"
 #include "engine/sys.h"
@@ -148,7 +149,7 @@ int confine_rlimits(struct island *i, struct cay_error *err)
  */
 int confine_cpus(struct island *i, struct cay_error *err)
 {
-	uint64_t want = (i->plan->limits.cpus_milli + 999) / 1000;
+	unsigned want = machine_cpus(i->plan);
 	cpu_set_t have, use;
 	int cpu_now = sched_getcpu();
 
@@ -156,7 +157,7 @@ int confine_cpus(struct island *i, struct cay_error *err)
 		return 0;
 	if (cpu_now < 0 || sched_getaffinity(0, sizeof(have), &have) < 0)
 		return fail(err, "read the CPUs");
-	if (want >= (uint64_t)CPU_COUNT(&have))
+	if (want >= (unsigned)CPU_COUNT(&have))
 		return 0;
 	CPU_ZERO(&use);
 	for (unsigned k = 0; k < CPU_SETSIZE && want > 0; k++) {

@@ -5,6 +5,7 @@
 #include "base/title.h"
 #include "engine/native/confine.h"
 #include "engine/native/layout.h"
+#include "policy/command.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -152,9 +153,12 @@ static void exec_search(const char *path, char *const *argv, char *const *env)
 	errno = denied ? EACCES : ENOENT;
 }
 
+#define PROGRAM_STACK  (64 * 1024)
+#define COMPILER_STACK (32 * 1024) /* while the program's is in use */
+
 struct program {
 	struct island *island;
-	char **argv, **env;
+	char **compile, **argv, **env;
 };
 
 static const char *search_path(char *const *env)
@@ -165,6 +169,53 @@ static const char *search_path(char *const *env)
 	return "/usr/bin:/bin";
 }
 
+_noreturn_ static void exec_or_report(const struct island *i, char *const *argv, char *const *env)
+{
+	struct cay_error err;
+	int saved;
+
+	exec_search(search_path(env), argv, env);
+	saved = errno;
+	if (saved == ENOENT || saved == ENOTDIR)
+		(void)cay_fail(&err, CAY_E_NOT_FOUND, 0, "%s: command not found on the island",
+			       argv[0]);
+	else
+		(void)cay_fail(&err, CAY_E_INVALID, saved, "%s can't be executed", argv[0]);
+	err.exit_code = err.code == CAY_E_NOT_FOUND ? 127 : 126;
+	report_failure(i, &err);
+	_exit(err.exit_code);
+}
+
+/* The compiler reads nothing, and all it says is about itself. */
+static int compiler_main(void *arg)
+{
+	const struct program *p = arg;
+	int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+
+	if (null < 0 || dup2(null, 0) < 0 || dup2(2, 1) < 0)
+		_exit(125);
+	exec_or_report(p->island, p->compile, p->env);
+}
+
+/* As the program's process, with its limits and its rights; returns when it may go on. */
+static void compile(struct program *p, struct island *i)
+{
+	static char stack[COMPILER_STACK] __attribute__((aligned(16)));
+	struct message m = {.kind = MESSAGE_COMPILED, .status = -1};
+	pid_t pid;
+
+	if (mkdir(ISLAND_BUILD, 0700) < 0 && errno != EEXIST)
+		_exit(125);
+	p->island = i;
+	pid = clone(compiler_main, stack + sizeof(stack), CLONE_VM | CLONE_VFORK | SIGCHLD, p);
+	if (pid < 0 || waitpid(pid, &m.status, 0) < 0 ||
+	    msg_send(i->control, &m, sizeof(m), NULL, 0) < 0)
+		_exit(125);
+	if (m.status != 0)
+		_exit(WIFEXITED(m.status) ? WEXITSTATUS(m.status) : 128 + WTERMSIG(m.status));
+	await(i, MESSAGE_GO);
+}
+
 /* PID 2 until it execs. It shares memory with init, which sleeps meanwhile. */
 static int program_main(void *arg)
 {
@@ -173,7 +224,6 @@ static int program_main(void *arg)
 	struct island mine = *p->island, *i = &mine;
 	struct message m = {.kind = MESSAGE_READY};
 	struct cay_error err;
-	int saved;
 
 	if (run_steps(i, STEP_PROGRAM, &err) < 0 || confine_read_facts(i, &m.facts, &err) < 0 ||
 	    facts_check(&m.facts, i->plan, i->provision.namespaces, &err) < 0) {
@@ -188,16 +238,9 @@ static int program_main(void *arg)
 		report_failure(i, &err);
 		_exit(125);
 	}
-	exec_search(search_path(p->env), p->argv, p->env);
-	saved = errno;
-	if (saved == ENOENT || saved == ENOTDIR)
-		(void)cay_fail(&err, CAY_E_NOT_FOUND, 0, "%s: command not found on the island",
-			       p->argv[0]);
-	else
-		(void)cay_fail(&err, CAY_E_INVALID, saved, "%s can't be executed", p->argv[0]);
-	err.exit_code = err.code == CAY_E_NOT_FOUND ? 127 : 126;
-	report_failure(i, &err);
-	_exit(err.exit_code);
+	if (p->compile[0])
+		compile(p, i);
+	exec_or_report(i, p->argv, p->env);
 }
 
 /* Of the plan's own length, not on the stack: a large environment is allowed. */
@@ -213,8 +256,6 @@ static char **list_of(const struct plan *p, struct plan_list l)
 	return out;
 }
 
-#define PROGRAM_STACK (64 * 1024)
-
 /*
  * vfork by hand: the program's process borrows init's memory until it execs,
  * which saves copying page tables and a fault for every page touched after.
@@ -224,6 +265,7 @@ static pid_t start_program(struct island *i)
 	static char stack[PROGRAM_STACK] __attribute__((aligned(16)));
 	struct program p = {
 		.island = i,
+		.compile = list_of(i->plan, i->plan->compile),
 		.argv = list_of(i->plan, i->plan->argv),
 		.env = list_of(i->plan, i->plan->env),
 	};

@@ -8,12 +8,13 @@
  *       │                  │                        │
  *       └── control ───────┴────────────────────────┘   one SOCK_SEQPACKET pair
  *
- *   launcher -> island   MESSAGE_MAPPED   ids are mapped, cgroups are made (their fds ride along)
- *   island -> launcher   MESSAGE_READY    all steps done, facts read back and found good
- *   launcher -> island   MESSAGE_PROGRAM  only where made ahead: the plan follows (stdio rides
- * along) launcher -> island   MESSAGE_GO       only where held: files are in, exec island ->
- * launcher   MESSAGE_FAILED   a step or the exec failed (struct cay_error) island -> launcher
- * MESSAGE_EXITED   the program ended (wait status)
+ *   launcher -> island   MESSAGE_MAPPED    ids are mapped, cgroups are made (fds ride along)
+ *   launcher -> island   MESSAGE_PROGRAM   only where made ahead: plan and stdio
+ *   island -> launcher   MESSAGE_READY     all steps done, facts read back and found good
+ *   launcher -> island   MESSAGE_GO        where held: files are in, exec
+ *   island -> launcher   MESSAGE_COMPILED  the compiler ended (wait status); if well, GO follows
+ *   island -> launcher   MESSAGE_FAILED    a step or the exec failed (struct cay_error)
+ *   island -> launcher   MESSAGE_EXITED    the program ended (wait status)
  *
  * Launcher and island work at the same time where they can: while the launcher
  * maps ids and makes cgroups, the island makes its network. The island itself
@@ -40,6 +41,7 @@ enum message_kind {
 	MESSAGE_PROGRAM,
 	MESSAGE_READY,
 	MESSAGE_GO,
+	MESSAGE_COMPILED,
 	MESSAGE_FAILED,
 	MESSAGE_EXITED,
 };
@@ -71,7 +73,7 @@ struct provision {
 struct message {
 	uint32_t kind;
 	union {
-		int32_t status; /* MESSAGE_EXITED: from wait() */
+		int32_t status; /* MESSAGE_EXITED, MESSAGE_COMPILED: from wait() */
 		int32_t held;   /* MESSAGE_PROGRAM: the program waits for MESSAGE_GO */
 	};
 	union {

@@ -3,12 +3,15 @@
 #include "base/attr.h"
 #include "base/fd.h"
 #include "engine/native/island.h"
+#include "engine/native/machine.h"
 #include "engine/native/mount.h"
 #include "engine/native/rootfs.h"
 #include "engine/sys.h"
+#include "policy/mounts.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -178,6 +181,38 @@ static int make_scratch_dirs(const struct island *i)
 }
 
 /*
+ * /sys of the island's own. What is in it depends on the limits, so it is not
+ * part of the image's root, which a template shares; on the scratch it is not
+ * writable all the same.
+ */
+static int make_sys(struct island *i)
+{
+	_cleanup_(fd_closep) int sys = -1;
+
+	if (mkdirat(i->scratch_fd, SCRATCH_SYS, 0755) < 0)
+		return -errno;
+	sys = openat(i->scratch_fd, SCRATCH_SYS, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return sys < 0 ? -errno : machine_describe(sys, i->plan, &i->provision.ticket);
+}
+
+static int place_sys(struct island *i)
+{
+	_cleanup_(fd_closep) int sys = mount_clone_part(i->scratch_fd, SCRATCH_SYS);
+	int r = sys < 0 ? sys : mount_set_attrs(sys, MOUNT_ATTR_RDONLY, false);
+
+	if (r == 0)
+		r = mount_place(sys, root_of(i), "sys");
+	if (r < 0 || !i->provision.ticket.v2[CONTROLLER_MEMORY])
+		return r;
+	/* The island's own cgroup, as its namespace shows it: where java looks for its limits. */
+	return place(i,
+		     mount_new("cgroup2", NULL,
+			       MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV |
+				       MOUNT_ATTR_NOEXEC),
+		     "sys/" MACHINE_CGROUP);
+}
+
+/*
  * The whole is attached at /tmp, where its own "tmp" then covers it, and stays
  * there: letting go of a mount that is nowhere attached costs 0.1 ms.
  * /workspace comes last in the table: a host directory may go there instead.
@@ -203,7 +238,12 @@ int layout_scratch(struct island *i, struct cay_error *err)
 	r = make_scratch_dirs(i);
 	if (r == 0)
 		r = place_scratch_dirs(i);
-	return r < 0 ? fail(err, r, "make /tmp and /workspace") : 0;
+	if (r < 0)
+		return fail(err, r, "make /tmp and /workspace");
+	r = make_sys(i);
+	if (r == 0)
+		r = place_sys(i);
+	return r < 0 ? fail(err, r, "make /sys") : 0;
 }
 
 int layout_devpts(struct island *i, struct cay_error *err)
@@ -216,30 +256,53 @@ int layout_devpts(struct island *i, struct cay_error *err)
 	return r < 0 ? fail(err, r, "mount terminals of its own") : 0;
 }
 
-int layout_mounts(struct island *i, struct cay_error *err)
+/* Where a mount goes: on the island /var/tmp is a link to /tmp. */
+static const char *target_of(const struct plan *p, uint32_t n)
+{
+	const char *target = plan_str(p, p->mounts[n].target);
+
+	return path_is_within(target, "/var/tmp") ? target + strlen("/var") : target;
+}
+
+/* A runtime's directory can lie in the host's /tmp: its place is in the scratch then. */
+static bool is_in_scratch(const char *target)
+{
+	return path_is_within(target, "/tmp");
+}
+
+static int make_mount_points(struct island *i, bool in_scratch, struct cay_error *err)
 {
 	const struct plan *p = i->plan;
 
 	for (uint32_t n = 0; n < p->n_mounts; n++) {
-		const char *target = plan_str(p, p->mounts[n].target);
-		int r = place(i, i->trees[n], target);
+		const char *target = target_of(p, n);
+		int r = 0;
 
+		if (is_in_scratch(target) == in_scratch)
+			r = mount_point_make(root_of(i), target, i->hostdirs[n].directory);
 		if (r < 0)
-			return cay_fail(err, CAY_E_ENGINE, -r, "mount %s", target);
+			return cay_fail(err, CAY_E_ENGINE, -r, "make the mount point %s", target);
 	}
 	return 0;
 }
 
 int layout_mount_points(struct island *i, struct cay_error *err)
 {
+	return make_mount_points(i, false, err);
+}
+
+int layout_mounts(struct island *i, struct cay_error *err)
+{
 	const struct plan *p = i->plan;
 
+	if (make_mount_points(i, true, err) < 0)
+		return -1;
 	for (uint32_t n = 0; n < p->n_mounts; n++) {
-		const char *target = plan_str(p, p->mounts[n].target);
-		int r = mount_point_make(i->root_fd, target, i->hostdirs[n].directory);
+		const char *target = target_of(p, n);
+		int r = place(i, i->trees[n], target);
 
 		if (r < 0)
-			return cay_fail(err, CAY_E_ENGINE, -r, "make the mount point %s", target);
+			return cay_fail(err, CAY_E_ENGINE, -r, "mount %s", target);
 	}
 	return 0;
 }

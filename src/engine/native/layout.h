@@ -23,3 +23,4 @@ int layout_enter(struct island *i, struct cay_error *err);
 #define SCRATCH_WORKSPACE "workspace"
 #define SCRATCH_TMP       "tmp"
 #define SCRATCH_SHM       "shm"
+#define SCRATCH_SYS       "sys"

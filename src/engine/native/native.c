@@ -19,14 +19,52 @@
 #include <string.h>
 #include <unistd.h>
 
+/* One run, from its start to its end. */
+struct island_run {
+	struct launched island;
+	struct compilation compile;
+	int status;  /* the program's, from wait(); -1: not known */
+	bool failed; /* the island said why */
+	struct cay_error error;
+};
+
 static void kill_island(void *ctx)
 {
-	launched_kill(ctx);
+	launched_kill(&((struct island_run *)ctx)->island);
 }
 
 static uint64_t island_cpu_ms(void *ctx)
 {
-	return cgroup_cpu_ms(&((struct launched *)ctx)->cgroup);
+	return cgroup_cpu_ms(&((struct island_run *)ctx)->island.cgroup);
+}
+
+/* Takes what the island says, if it says anything. */
+static bool take_message(struct island_run *r)
+{
+	struct message m;
+	size_t n_fds;
+
+	if (msg_recv(r->island.control, &m, sizeof(m), NULL, 0, &n_fds) != (ssize_t)sizeof(m))
+		return false;
+	if (m.kind == MESSAGE_FAILED) {
+		r->failed = true;
+		r->error = m.error;
+	} else if (m.kind == MESSAGE_COMPILED) {
+		r->compile.ended = true;
+		r->compile.wait_status = m.status;
+	} else if (m.kind == MESSAGE_EXITED) {
+		r->status = m.status;
+	}
+	return true;
+}
+
+static void compiled(void *ctx)
+{
+	struct island_run *r = ctx;
+	struct cay_error unused;
+
+	if (take_message(r) && r->compile.ended && r->compile.wait_status == 0)
+		(void)launched_go(&r->island, &unused); /* if it is dead, that is noticed */
 }
 
 /* The host directory that was put at /workspace, if one was. */
@@ -63,28 +101,21 @@ static int with_files(const struct run *run, const struct launched *i, island_fi
 
 /*
  * The island's last words: how the program ended, or that it never began. An
- * island that was killed says nothing; *ret_status is -1 then.
+ * island that was killed says nothing.
  */
-static int last_words(struct launched *i, int *ret_status, struct cay_error *err)
+static int last_words(struct island_run *r, struct cay_error *err)
 {
-	struct message m;
-	size_t n_fds;
-
-	*ret_status = -1;
-	if (fd_set_nonblock(i->control, 1) < 0)
+	if (fd_set_nonblock(r->island.control, 1) < 0)
 		return 0;
-	while (msg_recv(i->control, &m, sizeof(m), NULL, 0, &n_fds) == (ssize_t)sizeof(m)) {
-		if (m.kind == MESSAGE_FAILED) {
-			*err = m.error;
-			return -1;
-		}
-		if (m.kind == MESSAGE_EXITED)
-			*ret_status = m.status;
-	}
-	return 0;
+	while (!r->failed && take_message(r))
+		;
+	if (!r->failed)
+		return 0;
+	*err = r->error;
+	return -1;
 }
 
-static void watch_island(const struct run *run, struct launched *i, struct pipes *pipes,
+static void watch_island(const struct run *run, struct island_run *r, struct pipes *pipes,
 			 uint64_t start_ns, struct watched *ret)
 {
 	struct watch w = {
@@ -94,17 +125,21 @@ static void watch_island(const struct run *run, struct launched *i, struct pipes
 		.stdin_pipe = take_fd(&pipes->ours[0]),
 		.output = {take_fd(&pipes->ours[1]), take_fd(&pipes->ours[2])},
 		.cancel_fd = run->cancel_fd,
-		.oom_event = i->cgroup.oom_event,
-		.alive_fd = i->pidfd,
+		.oom_event = r->island.cgroup.oom_event,
+		.alive_fd = r->island.pidfd,
+		.compiled_fd = r->compile.begun ? r->island.control : -1,
 		.sink = run->sink,
-		.ctx = i,
+		.ctx = r,
 		.kill = kill_island,
 		.cpu_ms = island_cpu_ms,
+		.compiled = compiled,
 	};
 
 	watch_until_end(&w, ret);
+	r->compile.wall_ms = ret->compiled_ns ? (double)(ret->compiled_ns - start_ns) / 1e6
+					      : clock_ms_since(start_ns);
 	/* v2 kills the whole group by itself and says so only here. */
-	if (ret->cause == CAUSE_NONE && cgroup_oom_kills(&i->cgroup) > 0)
+	if (ret->cause == CAUSE_NONE && cgroup_oom_kills(&r->island.cgroup) > 0)
 		ret->cause = CAUSE_MEMORY;
 }
 
@@ -114,31 +149,36 @@ static int run_island(struct launcher *l, const struct run *run, struct result *
 	_cleanup_(pipes_done) struct pipes pipes = PIPES_NONE;
 	uint64_t start_ns = clock_now_ns();
 	bool held = run->files_in || run->files_out;
-	struct launched island;
+	struct island_run this;
+	struct launched *island = &this.island;
 	struct watched watched;
-	int status, r;
+	int r;
 
+	this.compile = (struct compilation){.begun = run->plan->compile.len > 0};
+	this.status = -1;
+	this.failed = false;
 	if (pipes_open(&pipes, run->stdin_fd >= 0, err) < 0 ||
-	    launcher_start(l, run->plan, pipes.theirs, held, &island, err) < 0)
+	    launcher_start(l, run->plan, pipes.theirs, held, island, err) < 0)
 		return -1;
 	pipes_close_theirs(&pipes);
-	r = with_files(run, &island, run->files_in, err);
+	r = with_files(run, island, run->files_in, err);
 	if (r == 0 && held)
-		r = launched_go(&island, err);
+		r = launched_go(island, err);
 	if (r < 0)
-		launched_kill(&island);
+		launched_kill(island);
 	if (r == 0) {
-		watch_island(run, &island, &pipes, start_ns, &watched);
-		r = last_words(&island, &status, err);
+		watch_island(run, &this, &pipes, start_ns, &watched);
+		r = last_words(&this, err);
 	}
 	if (r == 0) {
-		watch_conclude(&watched, &run->plan->limits, status, ret);
-		ret->isolation = island.isolation;
-		island.isolation.degraded = (struct strv){0};
-		r = with_files(run, &island, run->files_out, err);
+		ret->compile = this.compile;
+		watch_conclude(&watched, &run->plan->limits, this.status, ret);
+		ret->isolation = island->isolation;
+		island->isolation.degraded = (struct strv){0};
+		r = with_files(run, island, run->files_out, err);
 	}
-	strv_done(&island.isolation.degraded);
-	launched_reap(&island, &ret->usage);
+	strv_done(&island->isolation.degraded);
+	launched_reap(island, &ret->usage);
 	ret->usage.wall_ms = clock_ms_since(start_ns);
 	return r;
 }

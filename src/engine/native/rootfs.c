@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -16,21 +17,24 @@
 
 #define SEAL_ATTRS (MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV)
 
-/*
- * Puts a copy of the host's path at the same path below root, where its mount
- * point is already. The root is a fresh tmpfs with nothing but our own in it, so
- * the target needs no guarded look-up (see mount_place() for what does).
- */
-static int place_copy(int root, const char *path)
+/* A copy of what the host has at path. Symlinks are followed: /etc/localtime may be one. */
+static int open_copy(const char *path)
 {
 	char host[PATH_MAX];
-	_cleanup_(fd_closep) int tree = -1;
+	int tree;
 
 	(void)snprintf(host, sizeof(host), "/%s", path);
-	/* Symlinks are followed: /etc/localtime may be one. */
 	tree = sys_open_tree(AT_FDCWD, host, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE);
-	if (tree < 0)
-		return -errno;
+	return tree < 0 ? -errno : tree;
+}
+
+/*
+ * Puts it at the same path below root, where its mount point is already. The
+ * root is a fresh tmpfs with nothing but our own in it, so the target needs no
+ * guarded look-up (see mount_place() for what does).
+ */
+static int place_copy(int root, int tree, const char *path)
+{
 	return sys_move_mount(tree, "", root, path, MOVE_MOUNT_F_EMPTY_PATH) < 0 ? -errno : 0;
 }
 
@@ -56,13 +60,13 @@ static int write_file(int root, const char *path, const char *text)
 /* A directory or file of the host; what the host has not is left out. */
 static int place_tree(int root, const char *path, int (*make_point)(int, const char *))
 {
-	int r = make_point(root, path);
+	_cleanup_(fd_closep) int tree = open_copy(path);
+	int r;
 
-	if (r == 0)
-		r = place_copy(root, path);
-	if (r != -ENOENT)
-		return r;
-	return unlinkat(root, path, make_point == make_dir ? AT_REMOVEDIR : 0) < 0 ? -errno : 0;
+	if (tree < 0)
+		return tree == -ENOENT ? 0 : tree;
+	r = make_point(root, path);
+	return r < 0 ? r : place_copy(root, tree, path);
 }
 
 /* The host's symlink, or what it has instead. */
@@ -79,6 +83,14 @@ static int place_link(int root, const char *path, int (*make_point)(int, const c
 		return errno == ENOENT ? 0 : -errno;
 	target[n] = '\0';
 	return symlinkat(target, root, path) < 0 ? -errno : 0;
+}
+
+static bool host_has(const char *path)
+{
+	char host[PATH_MAX];
+
+	(void)snprintf(host, sizeof(host), "/%s", path);
+	return access(host, F_OK) == 0;
 }
 
 static int place_item(int root, const struct host_item *item)
@@ -100,6 +112,8 @@ static int place_item(int root, const struct host_item *item)
 		return write_file(root, item->path, item->text);
 	case HOST_DEVICE:
 		return make_file(root, item->path); /* rootfs_devices() does the rest */
+	case HOST_WHEN:
+		return 0; /* rootfs_build()'s */
 	}
 	return -EINVAL;
 }
@@ -122,12 +136,16 @@ static int open_root(const char *base)
 int rootfs_build(const char *base, int *ret_root_fd, struct cay_error *err)
 {
 	_cleanup_(fd_closep) int root = open_root(base);
+	bool wanted = true;
 
 	if (root < 0)
 		return cay_fail(err, CAY_E_ENGINE, -root, "make the island's root");
 	for (size_t i = 0; i < n_host_items; i++) {
-		int r = place_item(root, &host_items[i]);
+		int r;
 
+		if (host_items[i].kind == HOST_WHEN)
+			wanted = host_has(host_items[i].path);
+		r = wanted ? place_item(root, &host_items[i]) : 0;
 		if (r < 0)
 			return cay_fail(err, CAY_E_ENGINE, -r, "lay out /%s of the host image",
 					host_items[i].path);
@@ -146,9 +164,13 @@ int rootfs_seal(int root_fd, struct cay_error *err)
 int rootfs_devices(int root_fd, struct cay_error *err)
 {
 	for (size_t i = 0; i < n_host_items; i++) {
-		int r = host_items[i].kind == HOST_DEVICE ? place_copy(root_fd, host_items[i].path)
-							  : 0;
+		_cleanup_(fd_closep) int tree = -1;
+		int r;
 
+		if (host_items[i].kind != HOST_DEVICE)
+			continue;
+		tree = open_copy(host_items[i].path);
+		r = tree < 0 ? tree : place_copy(root_fd, tree, host_items[i].path);
 		if (r < 0)
 			return cay_fail(err, CAY_E_ENGINE, -r, "place /%s", host_items[i].path);
 	}

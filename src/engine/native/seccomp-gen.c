@@ -55,6 +55,7 @@ enum label {
 	L_BAD_FAMILY,
 	L_BAD_PROTOCOL,
 	L_NO_MEMORY,
+	L_INVALID,
 	L_NOTHING,
 	L_SOCKET_INET,
 	L_SOCKET_INET_PROTOCOL,
@@ -510,7 +511,9 @@ static void rule_huge_pages(struct program *p)
 	jump_if(p, BPF_JSET, MAP_HUGETLB, L_NO_MEMORY, ALLOW);
 	place(p, CHECK_MEMFD);
 	load_arg(p, 1);
-	jump_if(p, BPF_JSET, MFD_HUGETLB, L_NO_MEMORY, ALLOW);
+	/* As from a kernel that does not know the flag. Chromium asks with all bits set, and aborts
+	 * if it hears anything else. */
+	jump_if(p, BPF_JSET, MFD_HUGETLB, L_INVALID, ALLOW);
 	place(p, CHECK_SHMGET);
 	load_arg(p, 2);
 	jump_if(p, BPF_JSET, SHM_HUGETLB, L_NO_MEMORY, ALLOW);
@@ -557,6 +560,7 @@ static void emit_filter(struct program *p, const struct target *target, const st
 	answer(p, L_BAD_FAMILY, SECCOMP_RET_ERRNO | EAFNOSUPPORT);
 	answer(p, L_BAD_PROTOCOL, SECCOMP_RET_ERRNO | EPROTONOSUPPORT);
 	answer(p, L_NO_MEMORY, SECCOMP_RET_ERRNO | ENOMEM);
+	answer(p, L_INVALID, SECCOMP_RET_ERRNO | EINVAL);
 	answer(p, L_NOTHING, SECCOMP_RET_ERRNO | 0);
 	answer(p, L_KILL, SECCOMP_RET_KILL_PROCESS);
 }

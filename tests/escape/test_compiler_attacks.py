@@ -1,0 +1,93 @@
+"""Attacks by what a compiler was made to run: it is there while cay's own process still waits."""
+
+import json
+
+import pytest
+
+from attack import PRELUDE, assert_refused, x86_64
+
+
+@pytest.fixture
+def compiler(cay, place, config):
+    """Runs Python code as the compiler of a C program; returns the result."""
+    bin_dir = place / "toolchain" / "bin"
+    bin_dir.mkdir(parents=True)
+    conf = config(f"[language c]\npath = {bin_dir.parent}\n")
+
+    def run(code, *options):
+        program = bin_dir / "gcc-20"
+        program.write_text(f"#!/usr/bin/python3\n{PRELUDE}\n{code}\n"
+                           "open('/tmp/cay-build/main', 'w').write('#!/bin/sh\\necho program')\n"
+                           "os.chmod('/tmp/cay-build/main', 0o755)\nprint(json.dumps(results))\n")
+        program.chmod(0o755)
+        return cay.run("--json", *options, "-l", "c", "-c", "int main;", config=conf).json
+
+    return run
+
+
+def results_of(result):
+    assert result["stdout"] == "program\n", result  # the control: it went on as it should
+    return json.loads(result["compile"]["output"].splitlines()[-1])
+
+
+@x86_64
+def test_the_waiting_process_is_shut(compiler):
+    """The process that waits for the compiler has init's memory and the control socket."""
+    results = results_of(compiler("""
+for pid in (1, os.getppid()):
+    for name in ('mem', 'environ', 'maps', 'auxv', 'stack', 'syscall', 'pagemap'):
+        attempt(f'{pid} {name}', lambda: os.read(os.open(f'/proc/{pid}/{name}', os.O_RDONLY), 1))
+    for name in ('root', 'cwd', 'exe', 'fd/0', 'fd/3', 'ns/mnt'):
+        attempt(f'{pid} {name}', lambda: os.readlink(f'/proc/{pid}/{name}'))
+    for name in ('mem', 'oom_score_adj', 'clear_refs'):
+        attempt(f'{pid} write {name}',
+                lambda: os.write(os.open(f'/proc/{pid}/{name}', os.O_WRONLY), b'0'))
+    attempt(f'{pid} attach', lambda: call(101, 16, pid, 0, 0))
+    attempt(f'{pid} seize', lambda: call(101, 0x4206, pid, 0, 0))
+    pidfd = os.pidfd_open(pid)
+    for fd in range(8):
+        attempt(f'{pid} pidfd_getfd {fd}', lambda: call(438, pidfd, fd, 0))
+assert os.getppid() == 2
+"""))
+    assert_refused(results, "EACCES", "EPERM")
+
+
+def test_no_socket_is_inherited(compiler):
+    results = results_of(compiler("""
+for fd in range(3, 64):
+    attempt(str(fd), lambda: os.fstat(fd))
+"""))
+    assert_refused(results, "EBADF")
+
+
+@pytest.mark.parametrize("how", ["KILL", "TERM", "SEGV"])
+def test_killing_the_waiting_process_ends_the_run(compiler, how):
+    result = compiler(f"import signal\nos.kill(os.getppid(), signal.SIG{how})\ntime.sleep(20)")
+    assert result["status"] == "signal" and result["stdout"] == ""
+    assert result["usage"]["wall_ms"] < 10000
+
+
+def test_stopping_the_waiting_process_is_ended_by_time(compiler):
+    result = compiler("os.kill(os.getppid(), signal.SIGSTOP)", "--timeout", "1s")
+    assert result["status"] == "timeout" and result["stdout"] == ""
+
+
+def test_the_compilers_limits_are_the_runs(compiler):
+    """Its processes, its memory and its files count as the program's do."""
+    results = results_of(compiler("""
+def forks():
+    for _ in range(200):
+        if os.fork() == 0:
+            time.sleep(5)
+            os._exit(0)
+attempt('forks', forks)
+def writes():
+    with open('/tmp/big', 'wb') as f:
+        for _ in range(200): f.write(bytes(1 << 20))
+attempt('writes', writes)
+os.unlink('/tmp/big')
+attempt('outside', lambda: open('/usr/x', 'w'))
+attempt('network', lambda: socket.create_connection(('1.1.1.1', 53), 1))
+""", "-m", "400m"))
+    assert results == {"forks": "EAGAIN", "writes": "ENOSPC", "outside": "EROFS",
+                       "network": "ENETUNREACH"}
