@@ -15,10 +15,12 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -247,6 +249,34 @@ static void ahead_can_die(void **state _unused_)
 	free(plan);
 }
 
+/* A launcher of many islands has more open than an island's limit; none of it is the island's. */
+static void launcher_with_many_fds(void **state _unused_)
+{
+	enum { MANY = 1500 };
+	struct plan *plan = make_plan((const char *const[]){"/bin/sh", "-c", "ulimit -n", NULL});
+	struct isolation iso = {0};
+	struct rlimit old, more;
+	struct launcher l;
+	struct cay_error err;
+	char out[64];
+	int fds[MANY];
+
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &old), 0);
+	more = old;
+	more.rlim_cur = more.rlim_max;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &more), 0);
+	for (int n = 0; n < MANY; n++)
+		assert_true((fds[n] = open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0);
+	launcher_init(&l, &no_rules);
+	assert_int_equal(run(&l, plan, &iso, out, sizeof(out), &err), 0);
+	assert_string_equal(out, "1024\n");
+	launcher_done(&l);
+	for (int n = 0; n < MANY; n++)
+		(void)close(fds[n]);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &old), 0);
+	free(plan);
+}
+
 struct expectation {
 	const char *step;
 	const char *says; /* part of the refusal; NULL: the island starts, weaker in what the facts
@@ -343,6 +373,7 @@ int main(void)
 		cmocka_unit_test(a_pool_forgets),
 		cmocka_unit_test(ahead_gives_the_same),
 		cmocka_unit_test(ahead_can_die),
+		cmocka_unit_test(launcher_with_many_fds),
 		cmocka_unit_test(each_step_is_required),
 		cmocka_unit_test(each_step_is_required_ahead),
 	};

@@ -360,6 +360,25 @@ static int prepare(struct launcher *l, const struct plan *p, struct launched *i,
 	return 0;
 }
 
+/*
+ * In the child: of all that is open in the launcher only what is for this island.
+ * With our end of the socket gone its death is an end of stream to us; and with
+ * thousands of others gone there is room below the limit of open files.
+ */
+static int let_go(const struct island *i)
+{
+	int keep[4 + 2 * PLAN_MOUNTS_MAX] = {i->control};
+	size_t n = 1;
+
+	for (int k = 0; k < 3 && !i->ahead; k++)
+		keep[n++] = i->stdio[k];
+	for (uint32_t k = 0; k < i->plan->n_mounts; k++) {
+		keep[n++] = i->hostdirs[k].fd;
+		keep[n++] = i->hostdirs[k].tree;
+	}
+	return fd_close_others(keep, n);
+}
+
 static int spawn(struct launcher *l, const struct plan *p, const int stdio[3], bool held,
 		 struct launched *i, struct cay_error *err)
 {
@@ -388,8 +407,8 @@ static int spawn(struct launcher *l, const struct plan *p, const int stdio[3], b
 
 		if (stdio)
 			memcpy(inside.stdio, stdio, sizeof(inside.stdio));
-		/* Only the island holds the other end, so its death is an end of stream to us. */
-		(void)close(i->control);
+		if (let_go(&inside) < 0)
+			_exit(125);
 		island_main(&inside);
 	}
 	return i->pid < 0 ? clone_failed(err) : 0;
