@@ -41,6 +41,7 @@ void launcher_init(struct launcher *l, const struct mount_rules *rules)
 	*l = (struct launcher){.rules = rules, .template = -1, .own_mount = -1, .own_net = -1};
 	l->many_ids = owns_all_ids();
 	cgroups_init(&l->cgroups);
+	ids_init(&l->ids);
 }
 
 /* Whatever there is of it, alive or not. */
@@ -70,6 +71,7 @@ void launcher_done(struct launcher *l)
 		cgroup_remove(&l->spare[--l->n_spare]);
 	free(l->spare);
 	cgroups_done(&l->cgroups);
+	ids_done(&l->ids);
 	fd_closep(&l->template);
 	fd_closep(&l->own_mount);
 	fd_closep(&l->own_net);
@@ -265,8 +267,8 @@ static int write_maps(const struct launched *i, bool many_ids)
 	int r = 0;
 
 	if (many_ids) {
-		(void)snprintf(uids, sizeof(uids), "0 %u %u", i->ids.base, IDS_RANGE);
-		(void)snprintf(gids, sizeof(gids), "0 %u %u", i->ids.base, IDS_RANGE);
+		(void)snprintf(uids, sizeof(uids), "0 %u %u", i->first_id, IDS_RANGE);
+		(void)snprintf(gids, sizeof(gids), "0 %u %u", i->first_id, IDS_RANGE);
 	} else {
 		(void)snprintf(uids, sizeof(uids), "%u %u 1", ISLAND_UID, geteuid());
 		(void)snprintf(gids, sizeof(gids), "%u %u 1", ISLAND_GID, getegid());
@@ -334,7 +336,7 @@ static void give_pipes(const int stdio[3], const struct launched *i)
 		struct stat st;
 
 		if (fstat(stdio[n], &st) == 0 && S_ISFIFO(st.st_mode))
-			(void)!fchown(stdio[n], i->ids.base + ISLAND_UID, i->ids.base + ISLAND_GID);
+			(void)!fchown(stdio[n], i->first_id + ISLAND_UID, i->first_id + ISLAND_GID);
 	}
 }
 
@@ -349,13 +351,13 @@ static int prepare(struct launcher *l, const struct plan *p, struct launched *i,
 		return -1;
 	if (!l->many_ids)
 		return 0;
-	if (ids_take(&i->ids, err) < 0)
+	if (ids_take(&l->ids, &i->first_id, err) < 0)
 		return -1;
 	/* A runtime's directory keeps its owner, as /usr does: nobody writes there. */
 	for (uint32_t n = 0; n < p->n_mounts; n++)
 		if (hostdir_idmap(&i->hostdirs[n], (enum access)p->mounts[n].access,
-				  p->mounts[n].kind == MOUNT_REQUESTED, i->ids.base + ISLAND_UID,
-				  i->ids.base + ISLAND_GID, err) < 0)
+				  p->mounts[n].kind == MOUNT_REQUESTED, i->first_id + ISLAND_UID,
+				  i->first_id + ISLAND_GID, err) < 0)
 			return -1;
 	return 0;
 }
@@ -528,8 +530,7 @@ static int make_island(struct launcher *l, const struct plan *p, const int *stdi
 				 .control = -1,
 				 .mounts = -1,
 				 .scratch = -1,
-				 .cgroup = CGROUP_NONE,
-				 .ids = {.lock = -1}};
+				 .cgroup = CGROUP_NONE};
 	for (size_t n = 0; n < PLAN_MOUNTS_MAX; n++)
 		ret->hostdirs[n] = HOSTDIR_NONE;
 	if (prepare(l, p, ret, err) == 0) {
@@ -648,6 +649,8 @@ void launched_reap(struct launched *i, struct usage *ret)
 		hostdir_done(&i->hostdirs[n]);
 	leave_mounts(i);
 	give_cgroup(i->launcher, &i->cgroup);
-	ids_release(&i->ids);
+	if (i->first_id)
+		ids_give(&i->launcher->ids, i->first_id);
+	i->first_id = 0;
 	i->pid = -1;
 }

@@ -36,6 +36,7 @@ struct launched;
 
 struct launcher {
 	struct cgroups cgroups;
+	struct ids ids;
 	const struct mount_rules *rules;     /* borrowed */
 	bool many_ids;                       /* root: a range of ids for each island */
 	uint64_t own_namespaces[NAMESPACES]; /* 0 until they are needed */
@@ -87,7 +88,7 @@ struct launched {
 	int mounts;  /* its mount namespace, where its end can wait; else -1 */
 	int scratch; /* where held: the root of its writable file system; else -1 */
 	struct cgroup cgroup;
-	struct ids ids;
+	uint32_t first_id; /* of its host ids; 0: it has no range */
 	struct hostdir hostdirs[PLAN_MOUNTS_MAX];
 	struct isolation isolation; /* read back */
 };

@@ -85,7 +85,7 @@ static int with_files(const struct run *run, const struct launched *i, island_fi
 		      struct cay_error *err)
 {
 	_cleanup_(fd_closep) int workspace = -1, tmp = -1;
-	struct island_files files = {.as_owner = i->ids.lock >= 0};
+	struct island_files files = {.as_owner = i->first_id != 0};
 	int host = find_host_workspace(run->plan);
 
 	if (!fn)
