@@ -4,7 +4,7 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 TESTS ?=
 
-.PHONY: all run test unit asan integration bench languages install clean format
+.PHONY: all run test unit asan integration fuzz analyze bench languages install clean format
 
 # Meson has much to say, of which only a failure is of interest.
 setup = echo "configuring $(firstword $(1))"; out=$$(meson setup $(1) 2>&1) || { \
@@ -50,6 +50,17 @@ test:
 	@tools/setup test
 	@$(MAKE) --no-print-directory unit integration asan
 
+build-fuzz/build.ninja:
+	@CC=clang $(call setup,build-fuzz -Dfuzz=true -Db_sanitize=address,undefined -Db_lundef=false \
+		--buildtype debugoptimized)
+
+# Each fuzzer for FUZZ_SECONDS; FUZZ='glob text' runs only these.
+fuzz:
+	@tools/setup fuzz
+	@$(MAKE) --no-print-directory build-fuzz/build.ninja
+	@ninja -C build-fuzz --quiet fuzzers
+	@tools/fuzz $(FUZZ)
+
 bench:
 	@tools/setup bench
 	@$(MAKE) --no-print-directory all build-bench/build.ninja
@@ -69,4 +80,4 @@ format:
 	clang-format -i $$(git ls-files 'src/*.c' 'src/*.h' 'tests/*.c')
 
 clean:
-	rm -rf build build-test build-asan build-bench
+	rm -rf build build-test build-asan build-bench build-fuzz build-analyze

@@ -305,7 +305,7 @@ int plan_check(const struct plan *p, size_t len, struct cay_error *err)
 	    p->compile.len > STRV_MAX || !list_ok(p, p->compile, text_len) ||
 	    !list_ok(p, p->argv, text_len) || !list_ok(p, p->env, text_len))
 		return bad(err, "its lists");
-	if (p->workdir >= text_len || !island_path_ok(p->text + p->workdir))
+	if (p->workdir >= text_len || !island_workdir_ok(p->text + p->workdir))
 		return bad(err, "its working directory");
 	if (p->n_mounts > PLAN_MOUNTS_MAX)
 		return bad(err, "its mounts");

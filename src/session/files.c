@@ -2,11 +2,11 @@
 
 #include "base/attr.h"
 #include "base/fd.h"
+#include "session/glob.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <fnmatch.h>
 #include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -326,75 +326,6 @@ struct walk {
 	uint64_t bytes;
 };
 
-/* One part of a path against one part of a glob. */
-static bool part_matches(const char *glob, size_t glob_len, const char *path, size_t len)
-{
-	char g[NAME_MAX + 1], p[NAME_MAX + 1];
-
-	if (glob_len > NAME_MAX || len > NAME_MAX)
-		return false;
-	(void)snprintf(g, sizeof(g), "%.*s", (int)glob_len, glob);
-	(void)snprintf(p, sizeof(p), "%.*s", (int)len, path);
-	return fnmatch(g, p, FNM_PERIOD) == 0;
-}
-
-enum match { MATCH_NO, MATCH_ABOVE, MATCH_YES };
-
-/*
- * Part by part; "**" is any number of parts that are not hidden. MATCH_ABOVE: the
- * path ends where the glob goes on, so what matches may lie below it.
- */
-static enum match match_parts(const char *glob, const char *path)
-{
-	size_t g = strcspn(glob, "/"), p = strcspn(path, "/");
-	const char *more_glob = glob + g + (glob[g] == '/');
-	const char *more_path = path + p + (path[p] == '/');
-
-	if (p == 0)
-		return g == 0 ? MATCH_YES : MATCH_ABOVE;
-	if (g == 0)
-		return MATCH_NO;
-	if (g == 2 && glob[0] == '*' && glob[1] == '*') {
-		enum match here = *more_glob ? match_parts(more_glob, path) : MATCH_NO;
-
-		if (here == MATCH_YES || path[0] == '.')
-			return here;
-		if (!*more_path)
-			return *more_glob ? MATCH_ABOVE : MATCH_YES;
-		return match_parts(glob, more_path);
-	}
-	if (!part_matches(glob, g, path, p))
-		return MATCH_NO;
-	return match_parts(more_glob, more_path);
-}
-
-/* The file itself, by name or by glob; or the name of a directory, which stands for all in it. */
-static bool matches(const struct walk *w, const char *path)
-{
-	size_t len;
-
-	if (!w->glob || strcmp(w->glob, path) == 0)
-		return true;
-	len = strlen(w->glob);
-	while (len > 0 && w->glob[len - 1] == '/')
-		len--;
-	if (strncmp(w->glob, path, len) == 0 && path[len] == '/')
-		return true;
-	return match_parts(w->glob, path) == MATCH_YES;
-}
-
-/* Whether a directory may hold something that matches: others are not walked at all. */
-static bool may_hold(const struct walk *w, const char *dir)
-{
-	size_t len = strlen(dir);
-	enum match m;
-
-	if (matches(w, dir) || (strncmp(w->glob, dir, len) == 0 && w->glob[len] == '/'))
-		return true;
-	m = match_parts(w->glob, dir);
-	return m == MATCH_ABOVE || (m == MATCH_YES && strstr(w->glob, "**"));
-}
-
 static int by_name(const void *a, const void *b)
 {
 	return strcmp(*(char *const *)a, *(char *const *)b);
@@ -460,9 +391,9 @@ static int walk_dir(struct walk *w, int dir, const char *path, int depth, struct
 		if (fd < 0 || n < 0 || (size_t)n >= sizeof(sub) || fstat(fd, &st) < 0)
 			continue;
 		r = 0;
-		if (S_ISDIR(st.st_mode) && may_hold(w, sub))
+		if (S_ISDIR(st.st_mode) && glob_may_match_below(w->glob, sub))
 			r = walk_dir(w, fd, sub, depth + 1, err);
-		else if (S_ISREG(st.st_mode) && matches(w, sub))
+		else if (S_ISREG(st.st_mode) && glob_matches(w->glob, sub))
 			r = give_out(w, sub, fd, &st, err);
 		if (r < 0)
 			return -1;

@@ -188,6 +188,24 @@ def test_every_unit_test_is_built():
     assert not missing
 
 
+# The fuzzers
+
+FUZZ = ROOT / "tests" / "fuzz"
+
+
+def test_every_fuzzer_is_built_and_has_a_corpus():
+    names = {p.stem.removeprefix("fuzz_") for p in FUZZ.glob("fuzz_*.c")}
+    assert len(names) > 10
+    assert {p.name for p in (FUZZ / "corpus").iterdir()} == names
+    assert set(re.findall(r"'([a-z_]+)'[,\]]", (FUZZ / "meson.build").read_text())) >= names
+    assert not [n for n in names if not any((FUZZ / "corpus" / n).iterdir())]
+
+
+def test_corpora_are_small():
+    files = [p for p in (FUZZ / "corpus").rglob("*") if p.is_file()]
+    assert not [name(p) for p in files if p.stat().st_size > 4096]
+
+
 # Form
 
 TEXTS = (SOURCES + HEADERS + sorted((ROOT / "tests").rglob("*.[ch]"))

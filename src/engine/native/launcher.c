@@ -106,6 +106,23 @@ static int open_namespace(pid_t pid, const char *name)
 	return fd < 0 ? -errno : fd;
 }
 
+bool launcher_listen(int control, struct message *ret, int *ret_fd)
+{
+	size_t n_fds = 0;
+	int fd = -1;
+	ssize_t n = msg_recv(control, ret, sizeof(*ret), &fd, 1, &n_fds);
+
+	if (ret_fd)
+		*ret_fd = n_fds > 0 ? fd : -1;
+	else if (n_fds > 0)
+		(void)close(fd);
+	if (n != (ssize_t)sizeof(*ret))
+		return false;
+	if (ret->kind == MESSAGE_FAILED)
+		cay_error_mend(&ret->error);
+	return true;
+}
+
 int launcher_make_template(struct launcher *l, struct cay_error *err)
 {
 	struct clone_args args = {.flags = CLONE_NEWNS | CLONE_NEWNET, .exit_signal = SIGCHLD};
@@ -132,7 +149,7 @@ int launcher_make_template(struct launcher *l, struct cay_error *err)
 		(void)close(pair[0]);
 		return cay_fail(err, CAY_E_ENGINE, errno, "make a template");
 	}
-	if (msg_recv(pair[0], &m, sizeof(m), NULL, 0, &n_fds) != (ssize_t)sizeof(m)) {
+	if (!launcher_listen(pair[0], &m, NULL)) {
 		m.kind = MESSAGE_FAILED;
 		(void)cay_fail(&m.error, CAY_E_ENGINE, 0, "the template's process died");
 	}
@@ -450,8 +467,7 @@ static int await_ready(struct launched *i, struct facts *ret, struct cay_error *
 {
 	struct pollfd wait = {.fd = i->control, .events = POLLIN};
 	struct message m;
-	size_t n_fds = 0;
-	ssize_t n;
+	bool heard;
 	int r;
 
 	do
@@ -459,14 +475,12 @@ static int await_ready(struct launched *i, struct facts *ret, struct cay_error *
 	while (r < 0 && errno == EINTR);
 	if (r == 0)
 		return cay_fail(err, CAY_E_ENGINE, ETIMEDOUT, "set up the island");
-	n = msg_recv(i->control, &m, sizeof(m), &i->scratch, 1, &n_fds);
-	if (n_fds == 0)
-		i->scratch = -1;
-	if (n == (ssize_t)sizeof(m) && m.kind == MESSAGE_FAILED) {
+	heard = launcher_listen(i->control, &m, &i->scratch);
+	if (heard && m.kind == MESSAGE_FAILED) {
 		*err = m.error;
 		return -1;
 	}
-	if (n != (ssize_t)sizeof(m) || m.kind != MESSAGE_READY) {
+	if (!heard || m.kind != MESSAGE_READY) {
 		if (cgroup_oom_kills(&i->cgroup) > 0)
 			return cay_fail(err, CAY_E_INVALID, 0,
 					"the memory limit is too small to set up an island");

@@ -33,6 +33,7 @@
 #define REMAINS_MAX      16
 
 struct launched;
+struct message;
 
 struct launcher {
 	struct cgroups cgroups;
@@ -101,6 +102,12 @@ struct launched {
  */
 int launcher_start(struct launcher *l, const struct plan *p, const int stdio[3], bool held,
 		   struct launched *ret, struct cay_error *err);
+
+/*
+ * Takes the next message of an island's, whose bytes are not trusted; false if
+ * there is none. *ret_fd, unless NULL, is the fd that rode along, or -1.
+ */
+bool launcher_listen(int control, struct message *ret, int *ret_fd);
 
 int launched_go(struct launched *i, struct cay_error *err);
 

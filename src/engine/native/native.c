@@ -42,9 +42,8 @@ static uint64_t island_cpu_ms(void *ctx)
 static bool take_message(struct island_run *r)
 {
 	struct message m;
-	size_t n_fds;
 
-	if (msg_recv(r->island.control, &m, sizeof(m), NULL, 0, &n_fds) != (ssize_t)sizeof(m))
+	if (!launcher_listen(r->island.control, &m, NULL))
 		return false;
 	if (m.kind == MESSAGE_FAILED) {
 		r->failed = true;
