@@ -47,11 +47,15 @@ int ids_take(struct ids *ret, struct cay_error *err)
 			*ret = (struct ids){.lock = fd, .base = IDS_FIRST + slot * IDS_RANGE};
 			return 0;
 		}
-		if (errno != EAGAIN && errno != EACCES)
-			break;
+		if (errno != EAGAIN && errno != EACCES) {
+			(void)cay_fail(err, CAY_E_ENGINE, errno, "lock a range of user ids in %s",
+				       LOCK_FILE);
+			(void)close(fd);
+			return -1;
+		}
 	}
 	(void)close(fd);
-	return cay_fail(err, CAY_E_AT_CAPACITY, errno, "all %u ranges of user ids are in use",
+	return cay_fail(err, CAY_E_AT_CAPACITY, 0, "all %u ranges of user ids are in use",
 			IDS_RANGES);
 }
 
