@@ -2,6 +2,7 @@
 
 import dataclasses
 import errno
+import glob
 import itertools
 import os
 import pathlib
@@ -97,6 +98,8 @@ def differences(a, b, path=""):
     if isinstance(a, dict) and isinstance(b, dict):
         return [d for k in sorted(a.keys() | b.keys(), key=str)
                 for d in differences(a.get(k), b.get(k), f"{path}/{k}")]
+    if isinstance(a, list) and isinstance(b, list):
+        a, b = [v for v in a if v not in b], [v for v in b if v not in a]
     return [] if a == b else [f"{path}: {a!r} instead of {b!r}"]
 
 
@@ -175,8 +178,17 @@ class Faults:
                        err.read().decode(errors="replace"), pid, seen, lines)
 
 
+def cgroups_of(pid):
+    """The directories of islands of that process: below the top of every tree, where root has them."""
+    found = []
+    for tree in ("/sys/fs/cgroup", *glob.glob("/sys/fs/cgroup/*/")):
+        try:
+            found += [f"{tree}/{name}" for name in os.listdir(tree) if name.startswith(f"cay-{pid}-")]
+        except FileNotFoundError:  # somebody else's, gone meanwhile
+            pass
+    return found
+
+
 def left_of(pid, tmp):
     """What a run left: cgroups by its process's number, and whatever is in its own TMPDIR."""
-    found = [str(p) for p in pathlib.Path("/sys/fs/cgroup").glob(f"*/cay-{pid}-*")]
-    found += [str(p) for p in pathlib.Path("/sys/fs/cgroup").glob(f"cay-{pid}-*")]
-    return found + [str(p) for p in pathlib.Path(tmp).iterdir()]
+    return cgroups_of(pid) + [str(p) for p in pathlib.Path(tmp).iterdir()]
