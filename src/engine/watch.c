@@ -81,6 +81,11 @@ static void pass_on(struct pump *p, enum stream s)
 			end_by(p, CAUSE_OUTPUT);
 			n = (ssize_t)b->len;
 		}
+		if (n == -ENOMEM) {
+			errno = ENOMEM;
+			end_by_error(p);
+			n = (ssize_t)b->len;
+		}
 		if (n < 0) {
 			b->len = 0;
 			fd_closep(&p->w->output[s]);
@@ -341,7 +346,7 @@ static void ended_by_us(const struct watched *w, const struct limits *l, struct 
 	case CAUSE_ERROR:
 		ret->status = STATUS_SANDBOX_ERROR;
 		(void)snprintf(ret->message, sizeof(ret->message),
-			       "ended, because its output could not be read: %s",
+			       "ended, because its output could not be taken: %s",
 			       strerror(w->error));
 		break;
 	case CAUSE_NONE:
