@@ -316,6 +316,16 @@ static int copy_data(int from, int to, off_t size)
 	return ftruncate(to, size) < 0 ? -errno : 0;
 }
 
+/* Whether a file may take its place: root's --get to /dev/null must not make a file of that. */
+static int check_replaceable(int dir, const char *name)
+{
+	struct stat st;
+
+	if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return errno == ENOENT ? 0 : -errno;
+	return S_ISREG(st.st_mode) || S_ISLNK(st.st_mode) ? 0 : -EEXIST;
+}
+
 int files_save(int dir_fd, const char *path, int from_fd, size_t size, struct cay_error *err)
 {
 	const struct owner self = {0};
@@ -324,7 +334,9 @@ int files_save(int dir_fd, const char *path, int from_fd, size_t size, struct ca
 	int r;
 
 	dir = open_parent(&self, dir_fd, path, &name);
-	to = dir < 0 ? dir : create(&self, dir, name, 0644);
+	to = dir < 0 ? dir : check_replaceable(dir, name);
+	if (to == 0)
+		to = create(&self, dir, name, 0644);
 	r = to < 0 ? to : copy_data(from_fd, to, (off_t)size);
 	return r < 0 ? cay_fail(err, CAY_E_INVALID, -r, "bring %s out", path) : 0;
 }

@@ -114,8 +114,8 @@ static int run_verb(char **argv)
 
 VERB(run_command, "run", "--", "/bin/echo", "42")
 VERB(run_code, "run", "--json", "-e", "A=B", "-l", "bash", "-c", "echo 42")
-VERB(run_files, "run", "--put", "/etc/hostname:/tmp/name", "--get", "/tmp/name:/dev/null", "-l",
-     "bash", "-c", "test -e /tmp/name && echo 42")
+VERB(run_files, "run", "--put", "/etc/hostname:/tmp/name", "--get",
+     "/tmp/name:/tmp/cay-test-no-memory", "-l", "bash", "-c", "test -e /tmp/name && echo 42")
 VERB(run_mounts, "run", "-v", "docs:/data", "--timeout", "9", "-m", "64m", "--", "/bin/echo", "42")
 VERB(run_dry, "run", "--dry-run", "-c", "print(42)")
 VERB(show_config, "config", "show")
