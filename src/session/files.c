@@ -338,6 +338,8 @@ int files_save(int dir_fd, const char *path, int from_fd, size_t size, struct ca
 	if (to == 0)
 		to = create(&self, dir, name, 0644);
 	r = to < 0 ? to : copy_data(from_fd, to, (off_t)size);
+	if (to >= 0 && r < 0)
+		(void)unlinkat(dir, name, 0); /* half a file looks like a whole one */
 	return r < 0 ? cay_fail(err, CAY_E_INVALID, -r, "bring %s out", path) : 0;
 }
 
