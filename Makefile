@@ -4,7 +4,7 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 TESTS ?=
 
-.PHONY: all run test unit asan integration fuzz analyze bench languages install clean format
+.PHONY: all run test unit asan integration soak fuzz analyze bench languages install clean format
 
 # Meson has much to say, of which only a failure is of interest.
 setup = echo "configuring $(firstword $(1))"; out=$$(meson setup $(1) 2>&1) || { \
@@ -35,9 +35,10 @@ unit: build-test/build.ninja
 	@ninja -C build-test --quiet
 	@meson test -C build-test --no-rebuild --print-errorlogs --num-processes 2
 
-integration: all
+integration: all build-test/build.ninja
+	@ninja -C build-test --quiet tests/fault tests/resident
 	@CAY_BIN=$(CURDIR)/build/cay /usr/bin/python3 -m pytest -q -p no:cacheprovider \
-		tests/house tests/integration tests/programs tests/escape tests/vm $(TESTS)
+		tests/house tests/integration tests/programs tests/escape tests/faults tests/vm $(TESTS)
 
 # The same again under the sanitizers; programs on the islands run without.
 asan: build-asan/build.ninja
@@ -45,6 +46,14 @@ asan: build-asan/build.ninja
 	@meson test -C build-asan --no-rebuild --print-errorlogs --num-processes 2
 	@CAY_BIN=$(CURDIR)/build-asan/cay CAY_SANITIZED=1 /usr/bin/python3 -m pytest -q \
 		-p no:cacheprovider tests/integration $(TESTS)
+
+# The tests of faults and crashes at length: every call and every error, thousands of rounds (hours).
+soak:
+	@tools/setup test
+	@$(MAKE) --no-print-directory all build-test/build.ninja
+	@ninja -C build-test --quiet
+	@CAY_SOAK=1 CAY_BIN=$(CURDIR)/build/cay /usr/bin/python3 -m pytest -q -p no:cacheprovider \
+		tests/faults $(TESTS)
 
 test:
 	@tools/setup test

@@ -174,6 +174,31 @@ static void a_pool_forgets(void **state _unused_)
 	free(small);
 }
 
+/* Also one whose island was killed: the next one lives. */
+static void a_pool_forgets_a_kill(void **state _unused_)
+{
+	struct plan *plan = make_plan((const char *const[]){"/bin/true", NULL});
+	struct isolation iso = {0};
+	struct launcher l;
+	struct cay_error err;
+
+	launcher_init(&l, &no_rules);
+	assert_int_equal(launcher_keep_cgroups(&l, 1, &err), 0);
+	for (int round = 0; round < 3; round++) {
+		_cleanup_(pipes_done) struct pipes pipes = PIPES_NONE;
+		struct launched island;
+		struct usage usage;
+
+		assert_int_equal(pipes_open(&pipes, 0, &err), 0);
+		assert_int_equal(launcher_start(&l, plan, pipes.theirs, false, &island, &err), 0);
+		launched_kill(&island);
+		launched_reap(&island, &usage);
+		assert_int_equal(run(&l, plan, &iso, NULL, 0, &err), 0);
+	}
+	launcher_done(&l);
+	free(plan);
+}
+
 /* An island made ahead is like any other; each is used once, and only for what it fits. */
 static void ahead_gives_the_same(void **state _unused_)
 {
@@ -371,6 +396,7 @@ int main(void)
 		cmocka_unit_test(runs_and_reads_back),
 		cmocka_unit_test(template_gives_the_same),
 		cmocka_unit_test(a_pool_forgets),
+		cmocka_unit_test(a_pool_forgets_a_kill),
 		cmocka_unit_test(ahead_gives_the_same),
 		cmocka_unit_test(ahead_can_die),
 		cmocka_unit_test(launcher_with_many_fds),

@@ -67,8 +67,14 @@ int confine_to_launcher(struct island *i, struct cay_error *err)
 
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
 		return fail(err, "tie the island's life to the launcher's");
-	return poll(&launcher, 1, 0) > 0 ? cay_fail(err, CAY_E_ENGINE, 0, "the launcher is gone")
-					 : 0;
+	switch (poll(&launcher, 1, 0)) {
+	case 0:
+		return 0;
+	case 1:
+		return cay_fail(err, CAY_E_ENGINE, 0, "the launcher is gone");
+	default:
+		return fail(err, "look for the launcher");
+	}
 }
 
 int confine_ids(struct island *i, struct cay_error *err)
@@ -330,8 +336,10 @@ static int read_capabilities(struct facts *f)
 	for (int cap = 0; cap < 64; cap++) {
 		int have = prctl(PR_CAPBSET_READ, cap);
 
+		if (have < 0 && errno == EINVAL && cap > 0)
+			break; /* past the last one the kernel knows */
 		if (have < 0)
-			break;
+			return -1;
 		f->caps_bounding |= (uint64_t)(have != 0) << cap;
 	}
 	/* The kernel keeps it within permitted and inheritable. */

@@ -42,7 +42,9 @@ int landlock_abi(void)
 {
 	int abi = sys_landlock_create(NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
 
-	return abi < 0 ? 0 : abi;
+	if (abi < 0)
+		return errno == ENOSYS || errno == EOPNOTSUPP ? 0 : -errno;
+	return abi;
 }
 
 static uint64_t known_rights(int abi)
@@ -87,8 +89,8 @@ int landlock_confine(const char *const *writable)
 	_cleanup_(fd_closep) int ruleset = -1;
 	int r;
 
-	if (abi == 0)
-		return 0;
+	if (abi <= 0)
+		return abi;
 	ruleset = create(abi);
 	if (ruleset < 0)
 		return ruleset;

@@ -5,7 +5,7 @@
 
 #include <stddef.h>
 
-/* The ABI the kernel has; 0: none. */
+/* The ABI the kernel has; 0: none; -errno if it does not say. */
 int landlock_abi(void);
 
 /*

@@ -24,22 +24,30 @@
 /* Set-up takes a millisecond; a file system that does not answer must not hold us for ever. */
 #define SETUP_TIMEOUT_MS 30000
 
-/* Root over all ids, not the root of a container's user namespace. */
-static bool owns_all_ids(void)
+/*
+ * Root over all ids, not the root of a container's user namespace. Where that is
+ * not known there is no island: with one id it would be the host's root's.
+ */
+static bool owns_all_ids(int *ret_error)
 {
 	char map[64];
 	unsigned inside, outside, count;
+	ssize_t n;
 
-	return geteuid() == 0 &&
-	       fd_read_text_at(AT_FDCWD, "/proc/self/uid_map", map, sizeof(map)) > 0 &&
-	       sscanf(map, "%u %u %u", &inside, &outside, &count) == 3 && inside == 0 &&
+	*ret_error = 0;
+	if (geteuid() != 0)
+		return false;
+	n = fd_read_text_at(AT_FDCWD, "/proc/self/uid_map", map, sizeof(map));
+	if (n < 0)
+		*ret_error = (int)-n;
+	return n > 0 && sscanf(map, "%u %u %u", &inside, &outside, &count) == 3 && inside == 0 &&
 	       outside == 0 && count == UINT32_MAX;
 }
 
 void launcher_init(struct launcher *l, const struct mount_rules *rules)
 {
 	*l = (struct launcher){.rules = rules, .template = -1, .own_mount = -1, .own_net = -1};
-	l->many_ids = owns_all_ids();
+	l->many_ids = owns_all_ids(&l->ids_error);
 	cgroups_init(&l->cgroups);
 	ids_init(&l->ids);
 }
@@ -132,16 +140,17 @@ int launcher_make_template(struct launcher *l, struct cay_error *err)
 	pid_t pid;
 
 	if (!l->many_ids)
-		return cay_fail(err, CAY_E_ENGINE, EPERM, "make a template without root");
+		return cay_fail(err, CAY_E_ENGINE, l->ids_error ? l->ids_error : EPERM,
+				"make a template without root");
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
 		return cay_fail(err, CAY_E_ENGINE, errno, "make a template");
 	pid = (pid_t)sys_clone3(&args);
 	if (pid == 0) {
 		(void)close(pair[0]);
 		m.kind = lay_out_template(&m.error) < 0 ? MESSAGE_FAILED : MESSAGE_READY;
-		(void)msg_send(pair[1], &m, sizeof(m), NULL, 0);
-		(void)msg_recv(pair[1], &m, sizeof(m), NULL, 0,
-			       &n_fds); /* until we are held by fd */
+		if (msg_send(pair[1], &m, sizeof(m), NULL, 0) == 0)
+			(void)msg_recv(pair[1], &m, sizeof(m), NULL, 0,
+				       &n_fds); /* until we are held by fd */
 		_exit(0);
 	}
 	(void)close(pair[1]);
@@ -163,8 +172,13 @@ int launcher_make_template(struct launcher *l, struct cay_error *err)
 		*err = m.error;
 		return -1;
 	}
-	if (l->template <0 || l->own_mount < 0)
-		return cay_fail(err, CAY_E_ENGINE, errno, "hold the template");
+	if (l->template <0 || l->own_mount < 0) {
+		int r = l->template <0 ? l->template : l->own_mount;
+
+		fd_closep(&l->template);
+		fd_closep(&l->own_mount);
+		return cay_fail(err, CAY_E_ENGINE, -r, "hold the template");
+	}
 	return 0;
 }
 
@@ -249,7 +263,7 @@ static int take_cgroup(struct launcher *l, const struct plan *p, struct cgroup *
 /* Back into the pool, if it is whole and there is room. */
 static void give_cgroup(struct launcher *l, struct cgroup *c)
 {
-	bool whole = l && c->limits.pids != 0;
+	bool whole = l && c->limits.pids != 0 && !c->killed;
 
 	for (int k = 0; k < CONTROLLERS; k++)
 		whole = whole && c->dir[k] >= 0;
@@ -310,7 +324,8 @@ static pid_t clone_island(struct launcher *l, struct launched *i, bool use_templ
 		.pidfd = (uint64_t)(uintptr_t)&i->pidfd,
 		.exit_signal = SIGCHLD,
 	};
-	pid_t pid;
+	bool entered;
+	pid_t pid = -1;
 	int saved;
 
 	if (i->cgroup.unified >= 0) {
@@ -319,13 +334,13 @@ static pid_t clone_island(struct launcher *l, struct launched *i, bool use_templ
 	}
 	if (network >= 0 && setns(network, CLONE_NEWNET) < 0)
 		return -1;
-	if (use_template && setns(l->template, CLONE_NEWNS) < 0)
-		abort();
-	pid = (pid_t)sys_clone3(&args);
+	entered = use_template && setns(l->template, CLONE_NEWNS) == 0;
+	if (entered == use_template)
+		pid = (pid_t)sys_clone3(&args);
 	if (pid == 0)
 		return 0;
 	saved = errno;
-	if ((use_template && setns(l->own_mount, CLONE_NEWNS) < 0) ||
+	if ((entered && setns(l->own_mount, CLONE_NEWNS) < 0) ||
 	    (network >= 0 && setns(l->own_net, CLONE_NEWNET) < 0))
 		abort();
 	errno = saved;
@@ -360,6 +375,8 @@ static void give_pipes(const int stdio[3], const struct launched *i)
 static int prepare(struct launcher *l, const struct plan *p, struct launched *i,
 		   struct cay_error *err)
 {
+	if (l->ids_error)
+		return cay_fail(err, CAY_E_ENGINE, l->ids_error, "read /proc/self/uid_map");
 	for (uint32_t n = 0; n < p->n_mounts; n++)
 		if (hostdir_open(l->rules, plan_str(p, p->mounts[n].source), &p->mounts[n],
 				 &i->hostdirs[n], err) < 0)
@@ -473,8 +490,8 @@ static int await_ready(struct launched *i, struct facts *ret, struct cay_error *
 	do
 		r = poll(&wait, 1, SETUP_TIMEOUT_MS);
 	while (r < 0 && errno == EINTR);
-	if (r == 0)
-		return cay_fail(err, CAY_E_ENGINE, ETIMEDOUT, "set up the island");
+	if (r <= 0)
+		return cay_fail(err, CAY_E_ENGINE, r < 0 ? errno : ETIMEDOUT, "set up the island");
 	heard = launcher_listen(i->control, &m, &i->scratch);
 	if (heard && m.kind == MESSAGE_FAILED) {
 		*err = m.error;
@@ -636,11 +653,11 @@ int launched_go(struct launched *i, struct cay_error *err)
 	return r < 0 ? cay_fail(err, CAY_E_ENGINE, -r, "start the program") : 0;
 }
 
-void launched_kill(const struct launched *i)
+void launched_kill(struct launched *i)
 {
 	/* PID 1's death is everybody's. The cgroup is a second way to the same end. */
-	if (i->pidfd >= 0)
-		(void)sys_pidfd_kill(i->pidfd);
+	if (i->pidfd >= 0 && sys_pidfd_kill(i->pidfd) < 0 && i->pid > 0)
+		(void)kill(i->pid, SIGKILL); /* ours, and not reaped: the number is its own */
 	cgroup_kill(&i->cgroup);
 }
 

@@ -40,6 +40,7 @@ struct launcher {
 	struct ids ids;
 	const struct mount_rules *rules;     /* borrowed */
 	bool many_ids;                       /* root: a range of ids for each island */
+	int ids_error;                       /* why many_ids is not known, or 0 */
 	uint64_t own_namespaces[NAMESPACES]; /* 0 until they are needed */
 	int template;                        /* mount namespace, or -1 */
 	int own_mount, own_net;              /* to come back to; -1 where not needed */
@@ -112,7 +113,7 @@ bool launcher_listen(int control, struct message *ret, int *ret_fd);
 int launched_go(struct launched *i, struct cay_error *err);
 
 /* Kills everything on it, at once. */
-void launched_kill(const struct launched *i);
+void launched_kill(struct launched *i);
 
 /* Waits for its end (after its last message), reads the usage and takes everything down. */
 void launched_reap(struct launched *i, struct usage *ret);

@@ -89,8 +89,11 @@ static int mask(struct island *i, const char *cover, const char *const *paths, s
 	for (size_t k = 0; k < n; k++) {
 		_cleanup_(fd_closep) int copy = -1;
 
-		if (faccessat(i->root_fd, paths[k], F_OK, 0) < 0)
-			continue;
+		if (faccessat(i->root_fd, paths[k], F_OK, 0) < 0) {
+			if (errno == ENOENT)
+				continue;
+			return -errno;
+		}
 		copy = mount_clone(i->root_fd, cover);
 		if (copy < 0)
 			return copy;
