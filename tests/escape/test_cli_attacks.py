@@ -4,9 +4,11 @@ import os
 
 import pytest
 
+from attack import attack
 from support import OURS
 
 
+@attack(35)
 @pytest.mark.parametrize("options", [
     ("-l", "python@../../x"), ("-l", "python@3;id"), ("-l", "../python"), ("-l", "py\x1b]0;x\x07thon"),
     ("-w", "/proc/self/fd/3"), ("-w", "/proc/1/root"), ("-w", "../../etc"), ("-w", "/workspace/../proc/self"),
@@ -22,6 +24,7 @@ def test_bad_values(island, place, options):
     assert len(done.said) == 1 and not any(c < 0x20 for c in done.err.rstrip(b"\n")), done.err
 
 
+@attack(35)
 @pytest.mark.parametrize("value", ["$(id)", "`id`", "; id", "a\nb", "--help", "-c", "%s%n", "\x1b]52;c;eA==\x07"])
 def test_values_are_not_interpreted(island, value):
     """Shell characters, newlines and option-like words arrive as they were given."""
@@ -30,6 +33,7 @@ def test_values_are_not_interpreted(island, value):
     assert out.strip() == ascii([value, value])
 
 
+@attack(34)
 @pytest.mark.parametrize("name", [
     "o\x1b]52;c;ZXZpbA==\x07", "o\nx", "o\rcay: all is well", "o\x1b[8m", "o\u202etxt",
 ], ids=["osc", "newline", "return", "hidden", "bidi"])
@@ -41,6 +45,7 @@ def test_names_in_messages_are_harmless(cay, place, name):
     assert not any(c < 0x20 for c in done.err.rstrip(b"\n")) and "\u202e" not in done.errors
 
 
+@attack(35)
 def test_settings_of_others(cay, config, root):
     """Root follows no settings that another owns or may write, no pipe, and shows none of a secret."""
     path = config("[mounts]\nwrite = /\n")

@@ -2,11 +2,12 @@
 
 import pytest
 
-from attack import assert_refused, tries, x86_64
+from attack import assert_refused, attack, tries, x86_64
 
 pytestmark = x86_64
 
 
+@attack(12)
 def test_namespaces(island):
     """unshare, clone, clone3, setns: refused with every flag, also with the high bits set."""
     results = tries(island, """
@@ -23,6 +24,7 @@ attempt('clone3', lambda: call(435, struct.pack('11Q', 0x10000000, 0, 0, 0, 17, 
     assert_refused(results, "EPERM")
 
 
+@attack(13)
 def test_mounts(island):
     """The old mount calls and the new ones, chroot, pivot_root."""
     assert_refused(tries(island, """
@@ -39,6 +41,7 @@ attempt('open_by_handle_at', lambda: call(304, 0, bytes(64), 0))
 """), "EPERM")
 
 
+@attack(15)
 def test_dangerous_calls(island):
     """io_uring, userfaultfd, bpf, perf, keys, modules, kexec and the like: known, and refused."""
     assert_refused(tries(island, """
@@ -52,6 +55,7 @@ for name, number in dict(io_uring_setup=425, io_uring_enter=426, userfaultfd=323
 """), "EPERM")
 
 
+@attack(15)
 def test_numbers_of_other_worlds(island):
     """x32 numbers and unknown ones are absent; int 0x80 is death."""
     results = tries(island, """
@@ -69,6 +73,7 @@ results['int80'] = f'signal {os.WTERMSIG(status)}' if os.WIFSIGNALED(status) els
     assert_refused(results, "ENOSYS")
 
 
+@attack(16)
 def test_sockets(island):
     """Families and protocols that are not TCP, UDP, Unix or what getifaddrs needs."""
     results = tries(island, """
@@ -85,6 +90,7 @@ attempt('control', lambda: call(41, 16, 3, 0))
     assert_refused(results, "EPERM", "EAFNOSUPPORT", "EPROTONOSUPPORT")
 
 
+@attack(17)
 def test_terminal_injection(island):
     """CVE-2017-5226: TIOCSTI and its like on a terminal of one's own and on fd 0, high bits too."""
     results = tries(island, """
@@ -102,6 +108,7 @@ attempt('control', lambda: fcntl.ioctl(slave, 0x5413, bytes(8)))
     assert_refused(results, "EPERM")
 
 
+@attack(12)
 def test_privileges_do_not_come_back(island):
     """Ids, ambient capabilities, secure bits, limits, priorities, OOM score."""
     assert_refused(tries(island, """
@@ -121,6 +128,7 @@ attempt('nproc', lambda: call(302, 0, 6, struct.pack('2Q', 1 << 20, 1 << 20), 0)
 """), "EPERM", "EACCES", "EINVAL")
 
 
+@attack(19)
 def test_the_core_limit_stays(island):
     """The core limit is 1 and stays 1, whatever is asked: at no other value is a host's handler not started."""
     out = island.run("-c", """

@@ -8,10 +8,11 @@ import subprocess
 
 import pytest
 
-from attack import assert_refused, tries, x86_64
+from attack import assert_refused, attack, tries, x86_64
 from support import CAY, must_work
 
 
+@attack(1)
 def test_own_binary_can_not_be_reached(island):
     """CVE-2019-5736: /proc/1/exe is shut, read or write, and the binary stays as it is."""
     before = hashlib.sha256(pathlib.Path(CAY).read_bytes()).digest()
@@ -24,6 +25,7 @@ attempt('map_files', lambda: os.listdir('/proc/1/map_files'))
     assert hashlib.sha256(pathlib.Path(CAY).read_bytes()).digest() == before
 
 
+@attack(13)
 @x86_64
 def test_init_is_shut(island):
     """Memory, fds, root, environment, namespaces, tracing of PID 1: all refused."""
@@ -72,6 +74,7 @@ int main(void)
 """
 
 
+@attack(1)
 @pytest.mark.skipif(not shutil.which("cc"), reason="no C compiler")
 def test_init_is_shut_from_the_first_moment(island, place):
     """The program execs before init has dropped its privileges: not a moment to look into it."""
@@ -83,6 +86,7 @@ def test_init_is_shut_from_the_first_moment(island, place):
         assert island.run("--workspace", ".", "--", "./early").ok().text == "0\n"
 
 
+@attack(20)
 def test_init_outlives_signals(island):
     """Every signal there is, at PID 1 and at everybody: the run goes on."""
     assert island.run("-c", """
@@ -98,6 +102,7 @@ except OSError: pass
 print('alive')""").ok().text == "alive\n"
 
 
+@attack(2)
 def test_command_line_of_the_host_is_not_seen(island, place):
     """/proc/1/cmdline must not tell how cay was called: host paths, destinations."""
     (place / "secret-name").write_text("x")
@@ -105,6 +110,7 @@ def test_command_line_of_the_host_is_not_seen(island, place):
     assert b"secret-name" not in out
 
 
+@attack(25)
 @x86_64
 def test_traced_by_init(island):
     """PTRACE_TRACEME makes init the tracer: a stop is not an exit."""
@@ -115,6 +121,7 @@ os.kill(os.getpid(), 19)""")
     assert done.json["status"] != "failed" and done.json["exit_code"] is None
 
 
+@attack(2)
 def test_only_standard_fds_and_no_environment(island):
     """Fds and variables of the caller stay with the caller."""
     fd = os.open("/etc/shadow" if os.geteuid() == 0 else "/etc/passwd", os.O_RDONLY)

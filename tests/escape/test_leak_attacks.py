@@ -1,11 +1,12 @@
 """What an island can learn of the host and of its neighbours."""
 
 import fcntl
+import os
 import time
 
 import pytest
 
-from attack import x86_64
+from attack import assert_refused, attack, tries, x86_64
 
 
 SPY = """
@@ -27,6 +28,7 @@ print(' '.join(names))
 """
 
 
+@attack(18)
 @pytest.mark.xfail(strict=True, reason="a known limit, said in SECURITY.md: inotify sees who opens the host's own files in /usr")
 def test_programs_of_the_host_are_not_watched(island):
     """inotify on /usr/bin must not tell which programs the host and other islands start."""
@@ -39,6 +41,7 @@ def test_programs_of_the_host_are_not_watched(island):
     assert b"tac" not in out.split()
 
 
+@attack(18)
 @pytest.mark.xfail(strict=True, reason="a known limit, said in SECURITY.md: flock works on the host's own files in /usr")
 def test_file_locks_are_not_shared(island, cay):
     """A lock on a file of /usr: neither the host nor another island meets it."""
@@ -54,6 +57,7 @@ def test_file_locks_are_not_shared(island, cay):
         p.communicate(timeout=5)
 
 
+@attack(18)
 @x86_64
 def test_neighbours_share_nothing(island, cay):
     """System V memory, abstract sockets, loopback, /dev/shm, keyrings of a neighbour: not there."""
@@ -79,6 +83,25 @@ time.sleep(20)""")
         p.communicate(timeout=5)
 
 
+@attack(18)
+def test_times_of_devices(island):
+    """The host's device nodes as a place to leave a mark in: their times, also of /dev/null at fd 0."""
+    names = ("null", "zero", "full", "random", "urandom", "tty")
+    before = [os.stat(f"/dev/{name}").st_mtime for name in names]
+    results = tries(island, f"""
+for name in {names}:
+    attempt(f'times of {{name}}', lambda: os.utime('/dev/' + name))
+    attempt(f'mode of {{name}}', lambda: os.chmod('/dev/' + name, 0o666))
+attempt('times of fd 0', lambda: os.utime(0))
+attempt('control: write', lambda: open('/dev/null', 'w').write('x'))
+attempt('control: times', lambda: os.utime('/tmp'))
+""")
+    assert (results.pop("control: write"), results.pop("control: times")) == ("worked", "worked")
+    assert_refused(results, "EROFS", "EPERM", "EACCES")
+    assert [os.stat(f"/dev/{name}").st_mtime for name in names] == before
+
+
+@attack(13)
 def test_proc_gives_no_way_to_write(island):
     """Of all of /proc outside one's own processes nothing can be opened for writing but empty masks."""
     writable = island.inside("""[

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from attack import assert_refused, tries, x86_64
+from attack import assert_refused, attack, tries, x86_64
 from support import TIMEOUT
 
 
@@ -15,6 +15,7 @@ def _is_out_of_memory(done):
     assert done.json["status"] == "out_of_memory", done.json
 
 
+@attack(21)
 @pytest.mark.parametrize("code", [
     "while True: r, w = os.pipe(); os.set_blocking(w, False); os.write(w, bytes(65536)); keep.append((r, w))",
     "while True: f = os.memfd_create('x'); os.write(f, bytes(4 << 20))",
@@ -34,6 +35,7 @@ def fill(s):
 {code}"""))
 
 
+@attack(21)
 def test_memory_of_network_buffers_counts(cay, root):
     """Loopback connections nobody reads from: bounded by the memory limit too."""
     out = cay.run("-m", "16m", "--timeout", "10", "-c", """
@@ -52,6 +54,7 @@ print(total >> 20)""")
     assert out.rc != 0 or int(out.text) <= 32
 
 
+@attack(20)
 def test_nothing_outlives_the_end(island):
     """Sessions of their own, closed stdio, signals ignored, stopped: all gone when the program ends."""
     done = island.run("-c", """
@@ -70,6 +73,7 @@ print('end')""").ok()
     assert done.text == "end\n" and done.seconds < 3
 
 
+@attack(25)
 @pytest.mark.parametrize("code", [
     "os.kill(os.getpid(), signal.SIGSTOP)",
     "os.closerange(0, 3)\nwhile True: signal.pause()",
@@ -97,6 +101,7 @@ def _with_mark(mark):
     return found
 
 
+@attack(20)
 def test_cay_is_killed_at_any_moment(island, cay):
     """kill -9 of cay, 50 times: nothing lives 100 ms longer; doctor --clean removes the rest."""
     mark = f"cay-mark-{os.getpid()}"
@@ -114,6 +119,7 @@ def test_cay_is_killed_at_any_moment(island, cay):
     cay("doctor", "--clean").ok()
 
 
+@attack(26)
 @x86_64
 def test_aio_contexts_of_the_host(island):
     """65536 AIO events are all that host and islands have together: none for islands."""
@@ -121,6 +127,7 @@ def test_aio_contexts_of_the_host(island):
                    "EPERM", "ENOSYS")
 
 
+@attack(26)
 def test_inotify_instances_of_the_host(island):
     """An island that takes all it gets must leave some of its user's on the host."""
     most = int(pathlib.Path("/proc/sys/fs/inotify/max_user_instances").read_text())
@@ -131,6 +138,7 @@ print(sum(init() >= 0 for _ in range({min(most, 500)})))""").ok().text)
     assert got <= most // 2
 
 
+@attack(26)
 def test_terminals_of_other_islands(island):
     """One island can't take all pseudo-terminals there are."""
     got = int(island.run("-c", """
@@ -143,6 +151,7 @@ print(n)""").ok().text)
     assert got <= 256
 
 
+@attack(24)
 def test_cpu_time_of_a_tree(stranger):
     """Many short processes: the CPU time limit holds for all together, or is said to be degraded."""
     done = stranger.run("--allow-degraded", "--json", "--cpu-time", "1", "--timeout", "3", "--", "sh", "-c",
@@ -157,6 +166,7 @@ attempt('shmget', lambda: call(29, 0, 2 << 20, 0o5600))
 """
 
 
+@attack(21)
 @x86_64
 def test_huge_pages_of_the_host(island):
     """They are of a pool of the whole machine, and count to no memory limit: none for islands."""
