@@ -1,13 +1,20 @@
-"""Attacks through files: what an island leaves in a shared directory, and what --get brings out."""
+"""Attacks through files that go in by --put and come out by --get."""
 
+import base64
 import os
+import socket
 import subprocess
 import sys
 
 import pytest
 
-from attack import assert_refused, attack, tries, x86_64
-from support import OURS
+from attack import assert_refused, attack, told, tries, x86_64
+from support import OURS, STRANGER
+
+
+def result_files(result):
+    """The files in a result of --json: {path: bytes}."""
+    return {f["path"]: base64.b64decode(f["data"]) for f in result["files"]}
 
 
 @attack(6)
@@ -91,3 +98,128 @@ for path in [d for d, _, _ in os.walk('/sys')]:
 """)
     assert_refused(results, "EROFS", "EACCES", "EPERM", "EXDEV", "EBUSY")
     assert tries(island, "attempt('tmp', lambda: os.mkdir('/tmp/x'))") == {"tmp": "worked"}
+
+
+@attack(5)
+def test_names_that_lead_out(island, place):
+    """--get through links to /etc and /, through "..", "//", absolute and odd names: none leads out."""
+    (place / "mine").write_text("mine")
+    done = island.run("--json", "-c", """
+import os
+os.symlink('/etc', 'link'); os.symlink('/', 'root'); os.symlink('..', 'up'); os.symlink('/proc/self/root', 'magic')
+os.mkdir('real'); open('real/f', 'w').write('fine'); os.symlink('real', 'alias')
+for name in ('a\\nb', 'a\\\\b', '-rf', '*', 'n' * 255, '...', ' ', 'x\\x1b[2J', b'\\xff'): open(name, 'w').write('fine')
+""", *[o for glob in ("link/*", "link/passwd", "root/etc/passwd", "up/etc/passwd", "magic/etc/passwd", "alias/f",
+                      "**", ".../*", "*") for o in ("--get", glob)]).json
+    files = result_files(done)
+    assert {"real/f", "-rf", "*", "n" * 255, "a\nb"} <= set(files)
+    assert not [n for n in files if n.startswith(("link", "root", "up/", "magic", "alias"))]
+    assert set(files.values()) == {b"fine"}
+    told("kept inside")
+
+
+@attack(5)
+@pytest.mark.parametrize("name", ["../x", "a/../../x", "/etc/x", "/workspace/../x", "/tmp/../etc/x", "a/./b", "n" * 256,
+                                  "d/" + "n" * 4096],
+                         ids=["..", "a/../..", "/etc", "workspace/..", "tmp/..", "dot", "256", "4 kB"])
+def test_names_to_put(island, place, name):
+    """--put to names that lead out or are too long: refused, and nothing runs."""
+    (place / "f").write_text("x")
+    done = island.run("--json", "--put", f"{place}/f:{name}", "--", "echo", "ran")
+    assert done.rc == OURS and done.error["code"] in ("invalid_request", "too_large"), done
+    told(done.error["code"])
+
+
+@attack(5)
+def test_control_names_to_put(island, place):
+    """The control: // is one slash, and 2,000 levels are made on the island."""
+    (place / "f").write_text("x")
+    island.run("--put", f"{place}/f:" + "d/" * 2000 + "f", "--", "true").ok()
+    assert island.run("--put", f"{place}/f:d//e/f", "--", "cat", "/workspace/d/e/f").ok().text == "x"
+
+
+@attack(5)
+def test_get_of_thousands_of_levels(island, place, race_rounds):
+    """A tree of thousands of levels: --get is prompt, and refuses it."""
+    done = island.run("--get", "**", "--disk", "200m", "-c", f"""
+import os
+top = os.getcwd()
+for n in range({10 * race_rounds if race_rounds < 10000 else race_rounds}):
+    os.mkdir('d'); os.chdir('d')
+open('deep', 'w').write('x')
+os.chdir(top); open('shallow', 'w').write('fine')""", timeout=30)
+    assert done.rc == OURS and "deeper than" in done.errors and list(place.iterdir()) == []
+    told("refused")
+
+
+@attack(6)
+def test_file_that_another_island_changes(cay, shared, place):
+    """A file in a shared workspace grows, shrinks and is replaced while --get reads it: prompt and bounded."""
+    path, config = shared
+    writer = cay.start("run", "--workspace", f"{path}:rw", "-c", """
+import os
+fd = os.open('o', os.O_RDWR | os.O_CREAT)
+print('up', flush=True)
+while True:
+    for n in (1, 1 << 20, 8 << 20, 0): os.ftruncate(fd, n); os.pwrite(fd, b'x' * min(n, 4096), 0)
+""", config=config)
+    assert writer.stdout.readline() == b"up\n"
+    try:
+        for n in range(20):
+            done = cay.run("--workspace", path, "--get", f"o:{place}/out{n}", "--", "true", config=config)
+            assert done.seconds < 5 and done.rc in (0, OURS), done
+            if done.rc == 0:
+                assert (place / f"out{n}").stat().st_size <= 8 << 20
+    finally:
+        writer.terminate()
+        writer.communicate(timeout=5)
+    told("bounded")
+
+
+@attack(8)
+def test_hostile_tree_to_put(island, place, root):
+    """A directory to --put with links out, links to nowhere, pipes, sockets, devices, set-id bits, hard links."""
+    tree = place / "tree"
+    tree.mkdir()
+    (tree / "fine").write_text("fine")
+    (tree / "abs").symlink_to("/etc/passwd")
+    (tree / "rel").symlink_to("../../../../etc/passwd")
+    (tree / "dir").symlink_to("/etc")
+    (tree / "loop").symlink_to("loop")
+    os.link(tree / "fine", tree / "hard")
+    os.mkfifo(tree / "fifo")
+    os.mknod(tree / "device", 0o20666, os.makedev(1, 5))
+    with socket.socket(socket.AF_UNIX) as s:
+        s.bind(str(tree / "sock"))
+    (tree / "setuid").write_text("x")
+    (tree / "setuid").chmod(0o6755)
+    if island.prefix:
+        for p in [tree, *tree.iterdir()]:
+            os.chown(p, STRANGER, STRANGER, follow_symlinks=False)
+        (tree / "setuid").chmod(0o6755)
+    done = island.run("--put", tree, "-c", """
+import os
+print(sorted((n, oct(os.lstat('tree/' + n).st_mode), os.lstat('tree/' + n).st_uid) for n in os.listdir('tree')))""")
+    found = eval(done.ok().text)
+    assert found == [("fine", "0o100644", 1000), ("hard", "0o100644", 1000), ("setuid", "0o100755", 1000)]
+    assert done.seconds < 5
+    told("left out: links, pipes, sockets, devices, set-id bits")
+
+
+@attack(8)
+def test_endless_tree_to_put(island, place):
+    """A tree deeper than the limit, and one larger than the disk: refused, and nothing runs."""
+    deep = place / "deep"
+    deep.mkdir()
+    at = deep
+    for _ in range(100):
+        at = at / "d"
+        at.mkdir()
+    (place / "big").mkdir()
+    with open(place / "big" / "f", "wb") as f:
+        f.truncate(1 << 40)  # no block of it is there: what counts is what would be read
+    for name in ("deep", "big"):
+        done = island.run("--json", "--put", place / name, "--", "echo", "ran", timeout=30)
+        assert done.rc == OURS and done.error["code"] in ("invalid_request", "too_large"), done
+        assert done.seconds < 10
+        told(done.error["code"])
