@@ -80,6 +80,7 @@ static const char *const masked_files[] = {
 	"proc/keys",
 	"proc/kallsyms",
 	"proc/timer_list",
+	"proc/locks", /* locks of open files are shown to all: those of ids.c tell of neighbours */
 };
 static const char *const masked_dirs[] = {"proc/acpi", "proc/scsi", "proc/asound", "proc/bus"};
 
