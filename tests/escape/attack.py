@@ -117,6 +117,7 @@ def compile_c(place, name, code, *options):
 PRELUDE = """
 import ctypes, errno, fcntl, json, os, signal, socket, struct, sys, time
 libc = ctypes.CDLL(None, use_errno=True)
+libc.syscall.restype = ctypes.c_long
 results = {}
 def call(number, *args):
     ctypes.set_errno(0)
