@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from attack import attack
+from attack import attack, told
 from support import OURS
 
 
@@ -31,6 +31,41 @@ def test_values_are_not_interpreted(island, value):
     out = island.run("-e", f"V={value}", "-c", "import os, sys; print(ascii([os.environ['V'], sys.argv[1]]))",
                      "--", value).ok().text
     assert out.strip() == ascii([value, value])
+
+
+NAMES = ["$(touch x)", "`touch x`", "a; touch x", "a\nb", "-c", "--", "a b", "'", '"', "%s%n", "*", "a|b", "&", "~"]
+
+
+@attack(35)
+@pytest.mark.parametrize("extension, code, said", [
+    (".py", "print('ran')", "ran\n"), (".sh", "echo ran", "ran\n"), (".js", "console.log('ran')", "ran\n"),
+    (".c", "#include <stdio.h>\nint main(void) { puts(\"ran\"); return 0; }", "ran\n"),
+], ids=["python", "sh", "javascript", "c"])
+def test_names_of_scripts(island, place, extension, code, said):
+    """Scripts whose names are shell code, options or have newlines: they are run, the name is not."""
+    for name in NAMES if extension == ".py" else NAMES[:5]:
+        (place / f"{name}{extension}").write_text(code)
+        done = island.run(f"./{name}{extension}", cwd=place)
+        assert done.ok().text == said, name
+        told("a name")
+    assert not list(place.glob("x"))
+
+
+@attack(35)
+@pytest.mark.parametrize("name", NAMES)
+def test_names_of_files_and_programs(island, place, name):
+    """The same as names of programs, of files put in and fetched, of directories and of arguments."""
+    (place / "source").write_text("x")
+    done = island.run("--put", f"{place}/source:{name}", "--get", f"out/*:{place}/got/", "-c",
+                      "import os, shutil, sys; os.mkdir('out'); shutil.copy(sys.argv[1], 'out'); print(os.listdir('/workspace'))",
+                      "--", name).ok()
+    assert sorted(eval(done.text)) == sorted([name, "out"])
+    # A name with a line break is not made on the host, and cay says so.
+    assert (place / "got" / "out" / name).exists() != ("\n" in name)
+    done = island.run("--", f"/nowhere/{name}")
+    assert done.rc == 127 and done.out == b"" and len(done.said) == 1
+    assert not [p for p in place.iterdir() if p.name == "x"]
+    told("a name")
 
 
 @attack(34)
