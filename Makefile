@@ -4,7 +4,7 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 TESTS ?=
 
-.PHONY: all run test unit asan integration soak fuzz analyze bench languages install clean format
+.PHONY: all run test unit asan integration attacks soak fuzz analyze bench languages install clean format
 
 # Meson has much to say, of which only a failure is of interest.
 setup = echo "configuring $(firstword $(1))"; out=$$(meson setup $(1) 2>&1) || { \
@@ -39,6 +39,12 @@ integration: all build-test/build.ninja
 	@ninja -C build-test --quiet tests/fault tests/resident
 	@CAY_BIN=$(CURDIR)/build/cay /usr/bin/python3 -m pytest -q -p no:cacheprovider \
 		tests/house tests/integration tests/programs tests/escape tests/faults tests/vm $(TESTS)
+
+# The attacks alone, with a line about each; writes README's table of them.
+attacks: all
+	@tools/setup test
+	@CAY_BIN=$(CURDIR)/build/cay /usr/bin/python3 -m pytest -q -p no:cacheprovider \
+		tests/escape --write-table $(TESTS)
 
 # The same again under the sanitizers; programs on the islands run without.
 asan: build-asan/build.ninja

@@ -200,7 +200,11 @@ static int compiler_main(void *arg)
 	return exec_or_report(p->island, p->compile, p->env);
 }
 
-/* As the program's process, with its limits and its rights; returns when it may go on. */
+/*
+ * As the program's process, with its limits and its rights; returns when it may
+ * go on. What the compiler left running ends here: it could look into this process
+ * in the middle of its exec, where "#!/proc/self/exe" makes cay the program.
+ */
 static void compile(struct program *p, struct island *i)
 {
 	static char stack[COMPILER_STACK] __attribute__((aligned(16)));
@@ -212,6 +216,7 @@ static void compile(struct program *p, struct island *i)
 	p->island = i;
 	pid = clone(compiler_main, stack + sizeof(stack), CLONE_VM | CLONE_VFORK | SIGCHLD, p);
 	if (pid < 0 || waitpid(pid, &m.status, 0) < 0 ||
+	    (kill(-1, SIGKILL) < 0 && errno != ESRCH) || /* all but init and us */
 	    msg_send(i->control, &m, sizeof(m), NULL, 0) < 0)
 		_exit(125);
 	if (m.status != 0)

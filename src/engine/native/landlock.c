@@ -82,7 +82,16 @@ static int allow(int ruleset, const char *path, uint64_t rights)
 	return sys_landlock_add_path(ruleset, &rule) < 0 ? -errno : 0;
 }
 
-int landlock_confine(const char *const *writable)
+static int allow_all(int ruleset, const char *const *paths, uint64_t rights)
+{
+	int r = 0;
+
+	for (; r == 0 && *paths; paths++)
+		r = allow(ruleset, *paths, rights);
+	return r;
+}
+
+int landlock_confine(const char *const *scratch, const char *const *host_dirs)
 {
 	int abi = landlock_abi();
 	uint64_t known = known_rights(abi);
@@ -99,8 +108,11 @@ int landlock_confine(const char *const *writable)
 		r = allow(ruleset, "/proc", LANDLOCK_ACCESS_FS_WRITE_FILE & known);
 	if (r == 0)
 		r = allow(ruleset, "/dev", (LANDLOCK_ACCESS_FS_WRITE_FILE | FS_IOCTL_DEV) & known);
-	for (; r == 0 && *writable; writable++)
-		r = allow(ruleset, *writable, FS_WRITE_TREE & known);
+	if (r == 0)
+		r = allow_all(ruleset, scratch, FS_WRITE_TREE & known);
+	if (r == 0)
+		r = allow_all(ruleset, host_dirs,
+			      FS_WRITE_TREE & known & ~LANDLOCK_ACCESS_FS_MAKE_SOCK);
 	if (r == 0 && sys_landlock_restrict(ruleset) < 0)
 		r = -errno;
 	return r < 0 ? r : abi;

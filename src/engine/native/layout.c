@@ -73,13 +73,11 @@ int layout_proc(struct island *i, struct cay_error *err)
 
 /*
  * What of /proc tells about the machine, or reaches it, and is not shut already
- * by belonging to a root that the island does not have.
+ * by belonging to a root that the island does not have. Locks of open files are
+ * shown to everybody: those of ids.c tell which neighbours there are.
  */
 static const char *const masked_files[] = {
-	"proc/kcore",
-	"proc/keys",
-	"proc/kallsyms",
-	"proc/timer_list",
+	"proc/kcore", "proc/keys", "proc/kallsyms", "proc/timer_list", "proc/locks",
 };
 static const char *const masked_dirs[] = {"proc/acpi", "proc/scsi", "proc/asound", "proc/bus"};
 

@@ -16,6 +16,9 @@
 
 #define SEAL_ATTRS (MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV)
 
+/* Devices can be written to all the same, but the times of the host's nodes can't be set. */
+#define DEVICE_ATTRS (MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC)
+
 /* A copy of what the host has at path. Symlinks are followed: /etc/localtime may be one. */
 static int open_copy(const char *path)
 {
@@ -172,7 +175,9 @@ int rootfs_devices(int root_fd, struct cay_error *err)
 		if (host_items[i].kind != HOST_DEVICE)
 			continue;
 		tree = open_copy(host_items[i].path);
-		r = tree < 0 ? tree : place_copy(root_fd, tree, host_items[i].path);
+		r = tree < 0 ? tree : mount_set_attrs(tree, DEVICE_ATTRS, false);
+		if (r == 0)
+			r = place_copy(root_fd, tree, host_items[i].path);
 		if (r < 0)
 			return cay_fail(err, CAY_E_ENGINE, -r, "place /%s", host_items[i].path);
 	}
