@@ -120,9 +120,9 @@ static const char *advise_namespaces(const struct surroundings *s)
 	if (s->namespaces_bound && !s->privileged)
 		return "AppArmor lets only programs with a profile for it use user namespaces "
 		       "(sysctl kernel.apparmor_restrict_unprivileged_userns is 1): as root, copy "
-		       "packaging/apparmor/cay to /etc/apparmor.d/cay if it is not there, and load "
-		       "it by `apparmor_parser -r /etc/apparmor.d/cay`; it is for /usr/bin/cay and "
-		       "/usr/local/bin/cay";
+		       "cay's (packaging/apparmor/cay; installed: share/cay/apparmor/cay) to "
+		       "/etc/apparmor.d/cay if it is not there, and load it by `apparmor_parser -r "
+		       "/etc/apparmor.d/cay`; it is for /usr/bin/cay and /usr/local/bin/cay";
 	if (s->profile[0])
 		return "an AppArmor profile confines cay: start the container with " FLAG_APPARMOR
 		       ", or allow 'userns,', 'mount,', 'pivot_root,' and 'capability,' in it";
