@@ -37,7 +37,7 @@ unit: build-test/build.ninja
 
 integration: all
 	@CAY_BIN=$(CURDIR)/build/cay /usr/bin/python3 -m pytest -q -p no:cacheprovider \
-		tests/house tests/integration tests/programs tests/escape tests/vm $(TESTS)
+		tests/house tests/integration tests/programs tests/escape tests/places tests/vm $(TESTS)
 
 # The same again under the sanitizers; programs on the islands run without.
 asan: build-asan/build.ninja
