@@ -8,6 +8,7 @@ import pwd
 import shutil
 import socket
 import subprocess
+import sys
 import time
 
 import pytest
@@ -153,6 +154,14 @@ def test_in_a_scope_of_the_users(user, mark):
 def test_doctor_is_content(user):
     done = user("doctor")
     assert done.rc == 0, done.text + done.errors
+
+
+def test_as_docs_have_it(user):
+    sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "places"))
+    from environments import look, recorded, save
+    seen = look(user)
+    save("user, session of systemd", seen)
+    assert recorded().get("user, session of systemd") == seen, "make environments"
 
 
 # All else ends as it would without systemd, and says why.
