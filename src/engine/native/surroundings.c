@@ -100,7 +100,8 @@ void surroundings_read(struct surroundings *ret, const char *root)
 	read_mounts(ret, dir);
 	read_profile(dir, ret->profile, sizeof(ret->profile));
 	ret->filtered = is_filtered(dir);
-	ret->container = has_mark(dir) || ret->proc_covered || ret->cgroups_read_only;
+	ret->container =
+		has_mark(dir) || ret->filtered || ret->proc_covered || ret->cgroups_read_only;
 	ret->namespaces_none = says(dir, "proc/sys/user/max_user_namespaces", "0");
 	ret->namespaces_off = says(dir, "proc/sys/kernel/unprivileged_userns_clone", "0");
 	ret->namespaces_bound =
