@@ -1,7 +1,9 @@
 """In a container, which takes away what an island is made of: cay says so, by name, and what flags
 of the container bring it back; and those flags do. Runs on this machine, and in tests/vm on cgroup v2."""
 
+import os
 import pathlib
+import signal
 import sys
 
 import pytest
@@ -129,3 +131,29 @@ def test_doctor_names_a_cause_once(contained):
     """Eight namespaces, one filter."""
     text = contained(*DEFAULT)("doctor").text
     assert text.count("-> a system call filter that cay was started under forbids it") == 1
+
+
+def test_two_containers_at_once(contained):
+    """Both have the machine's cgroups, and in both cay has the same process id."""
+    first = contained().start("run", "--", "sh", "-c", "echo up; read x; echo end")
+    assert first.stdout.readline() == b"up\n"
+    try:
+        assert contained().python("print(42)") == "42\n"
+    finally:
+        out, err = first.communicate(b"\n", timeout=20)
+    assert out == b"end\n" and first.returncode == 0, err
+
+
+def test_what_a_killed_run_left_is_in_nobodys_way(contained):
+    """In a container process ids come again soon."""
+    killed = contained().start("run", "--", "sh", "-c", "echo up; sleep 60", start_new_session=True)
+    assert killed.stdout.readline() == b"up\n"
+    os.killpg(killed.pid, signal.SIGKILL)
+    killed.communicate()
+    assert contained().python("print(42)") == "42\n"
+    # An empty directory, which only a sweep that knows the container's process ids could tell from
+    # one in use.
+    for directory, names, _ in os.walk("/sys/fs/cgroup"):
+        for name in names:
+            if name.startswith("cay-2-") and not pathlib.Path(directory, name, "cgroup.procs").read_text():
+                os.rmdir(pathlib.Path(directory, name))
