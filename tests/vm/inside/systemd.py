@@ -223,7 +223,9 @@ def test_no_answer(user, deaf):
 def test_dry_run_asks_for_nothing(user, deaf):
     """It would wait for the answer, as above."""
     user.env["XDG_RUNTIME_DIR"] = str(deaf)
-    assert user.run("--dry-run", "-c", "print(42)").ok().seconds < 5
+    began = time.monotonic()
+    user.run("--dry-run", "-c", "print(42)").ok()
+    assert time.monotonic() - began < 5
 
 
 @pytest.mark.parametrize("value", [None, "", "relative", "/nonexistent", "/run/user/0"])
