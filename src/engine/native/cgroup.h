@@ -2,7 +2,7 @@
  * cgroup.h: limits by cgroup v1, v2, or both (hybrid hosts).
  *
  * struct cgroups is how this machine does it, found out once by a launcher;
- * struct cgroup is one island's. A directory is named cay-PID-N after the
+ * struct cgroup is one island's. A directory is named cay-PID-… after the
  * process that made it, so that what a killed one left can be told from what
  * is in use.
  */

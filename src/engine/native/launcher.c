@@ -352,8 +352,9 @@ static int clone_failed(struct cay_error *err)
 	int saved = errno;
 
 	(void)cay_fail(err, CAY_E_NOT_ENFORCEABLE, saved, "make the island's namespaces");
-	if (saved == EPERM || saved == EACCES)
-		return cay_hint(err, "this machine does not let you make user namespaces: "
+	/* ENOSYS is how containers' filters refuse clone3(). */
+	if (saved == EPERM || saved == EACCES || saved == ENOSYS)
+		return cay_hint(err, "this machine or container does not let you make them: "
 				     "`cay doctor` says what to change");
 	if (saved == ENOSPC)
 		return cay_hint(err, "the number of user namespaces is used up or set to 0: "
@@ -480,6 +481,16 @@ static int provide(struct launcher *l, const struct plan *p, struct launched *i,
 	return 0;
 }
 
+/* A step that was not allowed: by what is around us, as the steps themselves are always the same.
+ */
+static int hint_refusal(struct cay_error *err)
+{
+	if (err->code == CAY_E_ENGINE && !err->hint[0] &&
+	    (err->sys_errno == EPERM || err->sys_errno == EACCES || err->sys_errno == ENOSYS))
+		return cay_hint(err, "`cay doctor` says what this machine or container forbids");
+	return -1;
+}
+
 static int await_ready(struct launched *i, struct facts *ret, struct cay_error *err)
 {
 	struct pollfd wait = {.fd = i->control, .events = POLLIN};
@@ -495,7 +506,7 @@ static int await_ready(struct launched *i, struct facts *ret, struct cay_error *
 	heard = launcher_listen(i->control, &m, &i->scratch);
 	if (heard && m.kind == MESSAGE_FAILED) {
 		*err = m.error;
-		return -1;
+		return hint_refusal(err);
 	}
 	if (!heard || m.kind != MESSAGE_READY) {
 		if (cgroup_oom_kills(&i->cgroup) > 0)

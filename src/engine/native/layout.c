@@ -65,8 +65,10 @@ int layout_proc(struct island *i, struct cay_error *err)
 
 	if (r == -EPERM) {
 		(void)fail(err, r, "mount a /proc of its own");
-		return cay_hint(err, "parts of this machine's /proc are covered, as in containers: "
-				     "the kernel then allows no fresh one");
+		return cay_hint(err,
+				"parts of this machine's /proc are covered, as in containers: "
+				"the kernel then allows no fresh one; `cay doctor` says what to "
+				"change");
 	}
 	return r < 0 ? fail(err, r, "mount a /proc of its own") : 0;
 }
