@@ -49,7 +49,7 @@ def _mounts(pid):
     for line in _read(f"/proc/{pid}/mountinfo").splitlines():
         fields = line.split(" ")
         end = fields.index("-")
-        found.append((re.sub(r"\d{4,}", "N", fields[3]), *fields[4:6], fields[end + 1],
+        found.append((re.sub(r"/tmp\w{8}$|\d{4,}", "N", fields[3]), *fields[4:6], fields[end + 1],
                       re.sub(r"(uid|gid)=\d+", r"\1", fields[end + 3])))
     return found
 

@@ -67,8 +67,9 @@ static int run(struct launcher *l, const struct plan *plan, struct isolation *is
 		out[len] = '\0';
 	wait = (struct pollfd){.fd = island.pidfd, .events = POLLIN};
 	assert_int_equal(poll(&wait, 1, 20000), 1);
-	while (msg_recv(island.control, &m, sizeof(m), NULL, 0, &n_fds) == (ssize_t)sizeof(m))
-		if (m.kind == MESSAGE_EXITED)
+	/* Without "stdio" a sanitizer's words come this way, too. */
+	while ((n = msg_recv(island.control, &m, sizeof(m), NULL, 0, &n_fds)) > 0)
+		if (n == (ssize_t)sizeof(m) && m.kind == MESSAGE_EXITED)
 			break;
 	*iso = island.isolation;
 	launched_reap(&island, &usage);

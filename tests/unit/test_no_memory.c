@@ -42,6 +42,8 @@
 
 #define OUTPUT_MAX (64u << 10)
 
+#define GOT "/tmp/cay-test-no-memory"
+
 static unsigned fail_at; /* 0: none fails */
 
 /* Shared by all processes of a run, so that one allocation fails, not one of each. */
@@ -114,8 +116,7 @@ static int run_verb(char **argv)
 
 VERB(run_command, "run", "--", "/bin/echo", "42")
 VERB(run_code, "run", "--json", "-e", "A=B", "-l", "bash", "-c", "echo 42")
-VERB(run_files, "run", "--put", "/etc/hostname:/tmp/name", "--get",
-     "/tmp/name:/tmp/cay-test-no-memory", "-l", "bash", "-c", "test -e /tmp/name && echo 42")
+VERB(run_files, "run", "--put", "/etc/group:n", "--get", "n:" GOT, "--", "echo", "42")
 VERB(run_mounts, "run", "-v", "docs:/data", "--timeout", "9", "-m", "64m", "--", "/bin/echo", "42")
 VERB(run_dry, "run", "--dry-run", "-c", "print(42)")
 VERB(show_config, "config", "show")
@@ -248,6 +249,7 @@ static void each_allocation_fails(void **state _unused_)
 		assert_false(work_fails_at(&works[i], 0)); /* it works at all */
 		while (work_fails_at(&works[i], n))
 			n += step;
+		(void)unlink(GOT);
 		print_message("%s: %u allocations\n", works[i].name, n - 1);
 		assert_true(n > 1);
 	}

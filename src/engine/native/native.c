@@ -61,9 +61,12 @@ static void compiled(void *ctx)
 {
 	struct island_run *r = ctx;
 	struct cay_error unused;
+	bool told = take_message(r);
 
-	if (take_message(r) && r->compile.ended && r->compile.wait_status == 0)
-		(void)launched_go(&r->island, &unused); /* if it is dead, that is noticed */
+	/* It waits for our word: if that can't be given, nobody else ends it before its time. */
+	if (!told || (r->compile.ended && r->compile.wait_status == 0 &&
+		      launched_go(&r->island, &unused) < 0))
+		launched_kill(&r->island);
 }
 
 /* The host directory that was put at /workspace, if one was. */
