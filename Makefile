@@ -4,7 +4,8 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 TESTS ?=
 
-.PHONY: all run test unit asan integration bench languages environments soak arm64 test-arm64 install clean format
+.PHONY: all run test unit asan integration attacks soak fuzz analyze bench languages environments arm64 test-arm64 install \
+	clean format
 
 # Meson has much to say, of which only a failure is of interest.
 setup = echo "configuring $(firstword $(1))"; out=$$(meson setup $(1) 2>&1) || { \
@@ -35,9 +36,16 @@ unit: build-test/build.ninja
 	@ninja -C build-test --quiet
 	@meson test -C build-test --no-rebuild --print-errorlogs --num-processes 2
 
-integration: all
+integration: all build-test/build.ninja
+	@ninja -C build-test --quiet tests/fault tests/resident
 	@CAY_BIN=$(CURDIR)/build/cay /usr/bin/python3 -m pytest -q -p no:cacheprovider \
-		tests/house tests/integration tests/programs tests/escape tests/places tests/vm $(TESTS)
+		tests/house tests/integration tests/programs tests/escape tests/places tests/faults tests/vm $(TESTS)
+
+# The attacks alone, with a line about each; writes README's table of them.
+attacks: all
+	@tools/setup test
+	@CAY_BIN=$(CURDIR)/build/cay /usr/bin/python3 -m pytest -q -p no:cacheprovider \
+		tests/escape --write-table $(TESTS)
 
 # The same again under the sanitizers; programs on the islands run without.
 asan: build-asan/build.ninja
@@ -46,9 +54,28 @@ asan: build-asan/build.ninja
 	@CAY_BIN=$(CURDIR)/build-asan/cay CAY_SANITIZED=1 /usr/bin/python3 -m pytest -q \
 		-p no:cacheprovider tests/integration $(TESTS)
 
+# The tests of faults and crashes at length: every call and every error, thousands of rounds (hours).
+soak:
+	@tools/setup test
+	@$(MAKE) --no-print-directory all build-test/build.ninja
+	@ninja -C build-test --quiet
+	@CAY_SOAK=1 CAY_BIN=$(CURDIR)/build/cay /usr/bin/python3 -m pytest -q -p no:cacheprovider \
+		tests/faults tests/escape tests/vm $(TESTS)
+
 test:
 	@tools/setup test
 	@$(MAKE) --no-print-directory unit integration asan
+
+build-fuzz/build.ninja:
+	@CC=clang $(call setup,build-fuzz -Dfuzz=true -Db_sanitize=address,undefined -Db_lundef=false \
+		--buildtype debugoptimized)
+
+# Each fuzzer for FUZZ_SECONDS; FUZZ='glob text' runs only these.
+fuzz:
+	@tools/setup fuzz
+	@$(MAKE) --no-print-directory build-fuzz/build.ninja
+	@ninja -C build-fuzz --quiet fuzzers
+	@tools/fuzz $(FUZZ)
 
 bench:
 	@tools/setup bench
@@ -68,11 +95,6 @@ environments: all
 	-@CAY_BIN=$(CURDIR)/build/cay /usr/bin/python3 -m pytest -q -p no:cacheprovider \
 		tests/places/test_environments.py tests/vm -k 'environments or places or systemd'
 	@/usr/bin/python3 tests/places/environments.py
-
-# Races at 10,000 rounds instead of 100, and all of the escape suite on the other kernel: hours.
-soak: all
-	@tools/setup test
-	@CAY_SOAK=1 $(MAKE) --no-print-directory integration
 
 build-arm64/build.ninja:
 	@tools/sysroot-arm64 build-arm64-root
@@ -97,4 +119,4 @@ format:
 	clang-format -i $$(git ls-files 'src/*.c' 'src/*.h' 'tests/*.c')
 
 clean:
-	rm -rf build build-test build-asan build-bench build-arm64 build-arm64-root
+	rm -rf build build-test build-asan build-bench build-fuzz build-analyze build-arm64 build-arm64-root

@@ -15,6 +15,8 @@
 #include <stdbool.h>
 #include <string.h>
 
+#define BYTE_ORDER_MARK "\xef\xbb\xbf"
+
 struct walk {
 	const char *next; /* what is still to be read */
 	int line;
@@ -91,6 +93,9 @@ static const char *check_line(struct walk *w, const char *s, size_t len)
 
 	if (why || len == 0)
 		return why;
+	/* inih would take it off its first line, and read another line than we looked at. */
+	if (strncmp(s, BYTE_ORDER_MARK, strlen(BYTE_ORDER_MARK)) == 0)
+		return "a byte order mark is allowed at the very beginning alone";
 	if (*s == '[')
 		return check_section(w, s, len);
 	if (!memchr(s, '=', len) && !memchr(s, ':', len))
@@ -137,8 +142,8 @@ int ini_each(const char *text, ini_item_fn *fn, void *ctx, const char **ret_why)
 	struct walk w = {.next = text, .fn = fn, .ctx = ctx};
 	int r;
 
-	if (strncmp(text, "\xef\xbb\xbf", 3) == 0)
-		w.next += 3;
+	if (strncmp(text, BYTE_ORDER_MARK, strlen(BYTE_ORDER_MARK)) == 0)
+		w.next += strlen(BYTE_ORDER_MARK);
 	r = ini_parse_stream(next_line, &w, handler, &w);
 	*ret_why = w.why;
 	if (w.wrong)

@@ -86,14 +86,19 @@ int text_append_utf8(struct buf *out, const char *s, size_t len)
 	return r;
 }
 
-/* U+200E, U+200F, U+202A to U+202E, U+2066 to U+2069. */
-static bool turns_writing(const unsigned char *s, size_t len)
+/*
+ * The length of a character that turns the direction of writing: U+061C, U+200E,
+ * U+200F, U+202A to U+202E, U+2066 to U+2069; else 0.
+ */
+static size_t turns_writing(const unsigned char *s, size_t len)
 {
+	if (len >= 2 && s[0] == 0xd8 && s[1] == 0x9c)
+		return 2;
 	if (len < 3 || s[0] != 0xe2)
-		return false;
-	return (s[1] == 0x80 &&
-		((s[2] >= 0x8e && s[2] <= 0x8f) || (s[2] >= 0xaa && s[2] <= 0xae))) ||
-	       (s[1] == 0x81 && s[2] >= 0xa6 && s[2] <= 0xa9);
+		return 0;
+	if (s[1] == 0x80 && ((s[2] >= 0x8e && s[2] <= 0x8f) || (s[2] >= 0xaa && s[2] <= 0xae)))
+		return 3;
+	return s[1] == 0x81 && s[2] >= 0xa6 && s[2] <= 0xa9 ? 3 : 0;
 }
 
 void text_flatten(char *s, size_t len)
@@ -103,8 +108,8 @@ void text_flatten(char *s, size_t len)
 			s[i] = ' ';
 		else if ((unsigned char)s[i] < 0x20 || s[i] == 0x7f)
 			s[i] = '?';
-		else if (turns_writing((const unsigned char *)s + i, len - i))
-			memset(s + i, '?', 3);
+		else
+			memset(s + i, '?', turns_writing((const unsigned char *)s + i, len - i));
 	}
 }
 
@@ -176,7 +181,7 @@ static int release_utf8(struct text_filter *f, struct buf *out)
 
 	f->held = 0;
 	f->state = PLAIN;
-	if (sequence(p, n) == n && !c1)
+	if (sequence(p, n) == n && !c1 && !turns_writing(p, n))
 		return buf_append(out, p, n);
 	return buf_append_str(out, REPLACEMENT);
 }

@@ -428,12 +428,16 @@ static int carry_out(struct request *q, const struct settings *settings, const s
 	run = (struct run){.plan = plan, .rules = &rules};
 	if (r == 0)
 		r = open_stdin(q, files, &opened, &run.stdin_fd, err);
+	if (r == 0) {
+		run.cancel_fd = cancel = cli_catch_signals(NULL);
+		if (cancel < 0)
+			r = cay_fail(err, CAY_E_INTERNAL, errno, "catch signals");
+	}
 	if (r < 0) {
 		free(plan);
 		return -1;
 	}
 	output_init(&out, q->json, q->json || q->output_limited ? plan->limits.output_bytes : 0);
-	run.cancel_fd = cancel = cli_catch_signals(NULL);
 	run.sink = output_sink(&out);
 	run_files_attach(files, &run, &res);
 	r = engine->run(&run, &res, err);
@@ -508,8 +512,10 @@ static int run_run(int argc, char **argv)
 	bool dashes;
 	int rest, r;
 
-	if (!q)
-		return EXIT_OURS;
+	if (!q) {
+		(void)cay_fail(&err, CAY_E_INTERNAL, ENOMEM, "read the request");
+		return cli_error(&err, false);
+	}
 	fill_stdio();
 	r = options_parse(rows, ARRAY_LEN(rows), argc, argv, q, &rest, &dashes, &err);
 	if (r == 1) {

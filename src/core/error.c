@@ -88,6 +88,16 @@ int cay_hint(struct cay_error *err, const char *fmt, ...)
 	return -1;
 }
 
+void cay_error_mend(struct cay_error *err)
+{
+	if (err->code <= CAY_OK || err->code >= CAY_CODES)
+		err->code = CAY_E_INTERNAL;
+	if (err->exit_code < 125 || err->exit_code > 127)
+		err->exit_code = 125;
+	err->text[sizeof(err->text) - 1] = '\0';
+	err->hint[sizeof(err->hint) - 1] = '\0';
+}
+
 struct json *cay_error_json(const struct cay_error *err, const char *request_id)
 {
 	struct json *outer = json_new_object(), *e = json_new_object();

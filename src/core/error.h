@@ -48,6 +48,9 @@ int cay_wrap(struct cay_error *err, const char *fmt, ...) _printf_(2, 3);
 /* Adds what to do about it. Returns -1. */
 int cay_hint(struct cay_error *err, const char *fmt, ...) _printf_(2, 3);
 
+/* Makes an error whose bytes came from another process one that can be looked at. */
+void cay_error_mend(struct cay_error *err);
+
 /* "invalid_request" and so on, and the HTTP status that goes with it. */
 const char *cay_code_name(enum cay_code code);
 int cay_code_http(enum cay_code code);

@@ -188,13 +188,18 @@ int plan_make(const struct spec *spec, const struct settings *settings,
 	int r;
 
 	(void)add(&b, ""); /* offset 0 */
-	id_make("run", b.head.id);
+	if (id_make("run", b.head.id) < 0) {
+		buf_done(&b.text);
+		return cay_fail(err, CAY_E_INTERNAL, errno, "name the run");
+	}
 	if (decide_limits(spec, settings, &b.head.limits, err) < 0 ||
 	    check_targets(spec, err) < 0) {
 		buf_done(&b.text);
 		return -1;
 	}
-	b.failed = command_make(spec, runtime, script, b.head.limits.memory_bytes, &command);
+	if (b.failed == 0)
+		b.failed =
+			command_make(spec, runtime, script, b.head.limits.memory_bytes, &command);
 	if (b.failed == 0)
 		b.failed = decide_env(spec, &b.head.limits, &command.env, &env);
 	push_all(&b, &b.head.compile, &command.compile);
@@ -305,7 +310,7 @@ int plan_check(const struct plan *p, size_t len, struct cay_error *err)
 	    p->compile.len > STRV_MAX || !list_ok(p, p->compile, text_len) ||
 	    !list_ok(p, p->argv, text_len) || !list_ok(p, p->env, text_len))
 		return bad(err, "its lists");
-	if (p->workdir >= text_len || !island_path_ok(p->text + p->workdir))
+	if (p->workdir >= text_len || !island_workdir_ok(p->text + p->workdir))
 		return bad(err, "its working directory");
 	if (p->n_mounts > PLAN_MOUNTS_MAX)
 		return bad(err, "its mounts");

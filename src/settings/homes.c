@@ -17,6 +17,19 @@ static int add_once(struct strv *v, const char *home)
 	return strv_add(v, home);
 }
 
+int homes_add(struct strv *ret, FILE *passwd)
+{
+	int r = 0;
+
+	/* The end of the file has no errno, or ENOENT; a rule without some homes would be a hole.
+	 */
+	for (struct passwd *p; r == 0 && (errno = 0, p = fgetpwent(passwd));)
+		r = add_once(ret, p->pw_dir);
+	if (r == 0 && errno != 0 && errno != ENOENT)
+		r = -errno;
+	return r;
+}
+
 int homes_read(struct strv *ret, struct cay_error *err)
 {
 	/* The file, not NSS: a static program can't load NSS modules. */
@@ -25,10 +38,10 @@ int homes_read(struct strv *ret, struct cay_error *err)
 
 	if (!f && errno != ENOENT)
 		return cay_fail(err, CAY_E_INTERNAL, errno, "read /etc/passwd");
-	for (struct passwd *p; f && r == 0 && (p = fgetpwent(f));)
-		r = add_once(ret, p->pw_dir);
-	if (f)
+	if (f) {
+		r = homes_add(ret, f);
 		(void)fclose(f);
+	}
 	if (r == 0)
 		r = add_once(ret, getenv("HOME"));
 	return r < 0 ? cay_fail(err, CAY_E_INTERNAL, -r, "list the homes") : 0;

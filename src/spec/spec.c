@@ -71,6 +71,13 @@ bool island_path_ok(const char *path)
 	return true;
 }
 
+bool island_workdir_ok(const char *path)
+{
+	/* Below /proc are links that lead to where a process's fds do: none of it is a place to be.
+	 */
+	return island_path_ok(path) && strncmp(path, "/proc/", 6) != 0;
+}
+
 /*
  * Cuts ":ro" or ":rw" off the end. Anything else behind the last colon stays:
  * it may be part of a name.
@@ -286,9 +293,7 @@ int spec_set_workdir(struct spec *s, const char *path, struct cay_error *err)
 		s->workdir = NULL;
 	if (!s->workdir)
 		return no_memory(err);
-	/* Below /proc are links that lead to where a process's fds do: none of it is a place to be.
-	 */
-	if (!island_path_ok(s->workdir) || strncmp(s->workdir, "/proc/", 6) == 0) {
+	if (!island_workdir_ok(s->workdir)) {
 		(void)cay_fail(err, CAY_E_INVALID, 0, "'%s' can't be a working directory", path);
 		return cay_hint(err,
 				"a path on the island, not in /proc, without '.' and '..' in it");

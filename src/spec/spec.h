@@ -95,3 +95,6 @@ int spec_set_workdir(struct spec *s, const char *path, struct cay_error *err);
 
 /* Whether a path on the island is absolute, without "." and ".." and empty parts. */
 bool island_path_ok(const char *path);
+
+/* Whether a program may be started there. */
+bool island_workdir_ok(const char *path);

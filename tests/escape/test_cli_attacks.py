@@ -4,9 +4,11 @@ import os
 
 import pytest
 
+from attack import attack, told
 from support import OURS
 
 
+@attack(35)
 @pytest.mark.parametrize("options", [
     ("-l", "python@../../x"), ("-l", "python@3;id"), ("-l", "../python"), ("-l", "py\x1b]0;x\x07thon"),
     ("-w", "/proc/self/fd/3"), ("-w", "/proc/1/root"), ("-w", "../../etc"), ("-w", "/workspace/../proc/self"),
@@ -22,6 +24,7 @@ def test_bad_values(island, place, options):
     assert len(done.said) == 1 and not any(c < 0x20 for c in done.err.rstrip(b"\n")), done.err
 
 
+@attack(35)
 @pytest.mark.parametrize("value", ["$(id)", "`id`", "; id", "a\nb", "--help", "-c", "%s%n", "\x1b]52;c;eA==\x07"])
 def test_values_are_not_interpreted(island, value):
     """Shell characters, newlines and option-like words arrive as they were given."""
@@ -30,6 +33,42 @@ def test_values_are_not_interpreted(island, value):
     assert out.strip() == ascii([value, value])
 
 
+NAMES = ["$(touch x)", "`touch x`", "a; touch x", "a\nb", "-c", "--", "a b", "'", '"', "%s%n", "*", "a|b", "&", "~"]
+
+
+@attack(35)
+@pytest.mark.parametrize("extension, code, said", [
+    (".py", "print('ran')", "ran\n"), (".sh", "echo ran", "ran\n"), (".js", "console.log('ran')", "ran\n"),
+    (".c", "#include <stdio.h>\nint main(void) { puts(\"ran\"); return 0; }", "ran\n"),
+], ids=["python", "sh", "javascript", "c"])
+def test_names_of_scripts(island, place, extension, code, said):
+    """Scripts whose names are shell code, options or have newlines: they are run, the name is not."""
+    for name in NAMES if extension == ".py" else NAMES[:5]:
+        (place / f"{name}{extension}").write_text(code)
+        done = island.run(f"./{name}{extension}", cwd=place)
+        assert done.ok().text == said, name
+        told("a name")
+    assert not list(place.glob("x"))
+
+
+@attack(35)
+@pytest.mark.parametrize("name", NAMES)
+def test_names_of_files_and_programs(island, place, name):
+    """The same as names of programs, of files put in and fetched, of directories and of arguments."""
+    (place / "source").write_text("x")
+    done = island.run("--put", f"{place}/source:{name}", "--get", f"out/*:{place}/got/", "-c",
+                      "import os, shutil, sys; os.mkdir('out'); shutil.copy(sys.argv[1], 'out'); print(os.listdir('/workspace'))",
+                      "--", name).ok()
+    assert sorted(eval(done.text)) == sorted([name, "out"])
+    # A name with a line break is not made on the host, and cay says so.
+    assert (place / "got" / "out" / name).exists() != ("\n" in name)
+    done = island.run("--", f"/nowhere/{name}")
+    assert done.rc == 127 and done.out == b"" and len(done.said) == 1
+    assert not [p for p in place.iterdir() if p.name == "x"]
+    told("a name")
+
+
+@attack(34)
 @pytest.mark.parametrize("name", [
     "o\x1b]52;c;ZXZpbA==\x07", "o\nx", "o\rcay: all is well", "o\x1b[8m", "o\u202etxt",
 ], ids=["osc", "newline", "return", "hidden", "bidi"])
@@ -41,6 +80,7 @@ def test_names_in_messages_are_harmless(cay, place, name):
     assert not any(c < 0x20 for c in done.err.rstrip(b"\n")) and "\u202e" not in done.errors
 
 
+@attack(35)
 def test_settings_of_others(cay, config, root):
     """Root follows no settings that another owns or may write, no pipe, and shows none of a secret."""
     path = config("[mounts]\nwrite = /\n")

@@ -135,6 +135,26 @@ static void is_an_object(void **state)
 			    "\"details\":{},\"request_id\":null}}\n");
 }
 
+static void foreign_bytes_are_mended(void **state)
+{
+	struct cay_error err;
+
+	(void)state;
+	memset(&err, 0xff, sizeof(err));
+	cay_error_mend(&err);
+	assert_string_equal(cay_code_name(err.code), "internal");
+	assert_int_equal(err.exit_code, 125);
+	assert_int_equal(strlen(err.text), sizeof(err.text) - 1);
+	assert_int_equal(strlen(err.hint), sizeof(err.hint) - 1);
+
+	(void)cay_fail(&err, CAY_E_NOT_FOUND, 0, "no such program");
+	err.exit_code = 127;
+	cay_error_mend(&err);
+	assert_int_equal(err.code, CAY_E_NOT_FOUND);
+	assert_int_equal(err.exit_code, 127);
+	assert_string_equal(err.text, "no such program");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -145,6 +165,7 @@ int main(void)
 		cmocka_unit_test(long_texts_are_cut),
 		cmocka_unit_test(codes_have_names),
 		cmocka_unit_test(is_an_object),
+		cmocka_unit_test(foreign_bytes_are_mended),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -62,6 +62,8 @@ static void reads_keys(void **state)
 	check("[a]\nx =\n", 0, "1[a];2[a]x=;");
 	check("[a]\nx = b=c:d\n", 0, "1[a];2[a]x=b=c:d;");
 	check("\xef\xbb\xbf[a]\nx = 1\n", 0, "1[a];2[a]x=1;");
+	check_wrong("\xef\xbb\xbf\xef\xbb\xbf[a] b\n", 1, "byte order mark", "");
+	check_wrong(" \xef\xbb\xbf[a\nx = 1\n", 1, "byte order mark", "");
 	check("[a]\nx = 1\nx = 2\n", 0, "1[a];2[a]x=1;3[a]x=2;");
 	check("[a]\n[b]\n", 0, "1[a];2[b];");
 }

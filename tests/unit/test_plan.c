@@ -665,6 +665,19 @@ static void lists_are_checked(void **state)
 	CHECK_BAD(p, n_mounts, UINT32_MAX);
 }
 
+/* A rule of requests, which a plan from elsewhere never passed. */
+static void workdir_is_checked(void **state)
+{
+	_cleanup_(freep) struct plan *p = NULL;
+	struct cay_error err;
+
+	(void)state;
+	use_code("sh", "pwd");
+	spec->workdir = strdup("/proc/self/cwd");
+	assert_int_equal(plan_make(spec, &settings, runtime, NULL, &p, &err), 0);
+	assert_false(taken_as_plan(p, p->size));
+}
+
 /* Where nothing is to be read, what points to it must not point outside all the same. */
 static void empty_lists_begin_within(void **state)
 {
@@ -924,6 +937,7 @@ int main(void)
 		TEST(every_truncation),
 		TEST(lengths_must_agree),
 		TEST(lists_are_checked),
+		TEST(workdir_is_checked),
 		TEST(empty_lists_begin_within),
 		TEST(mounts_are_checked),
 		TEST(targets_are_checked_again),

@@ -177,7 +177,13 @@ static int make_dir(int parent, const char *name, int *ret)
 	if (mkdirat(parent, name, 0755) < 0)
 		return -errno;
 	*ret = cgroup_open_dir(parent, name);
-	return *ret < 0 ? -errno : 0;
+	if (*ret < 0) {
+		int saved = errno;
+
+		(void)unlinkat(parent, name, AT_REMOVEDIR); /* nobody else knows of it */
+		return -saved;
+	}
+	return 0;
 }
 
 static int make_controller(struct cgroup *c, enum controller k, const struct limits *l)
@@ -402,10 +408,12 @@ void cgroup_read_back(const struct cgroup *c, const struct limits *limits, struc
 	}
 }
 
-void cgroup_kill(const struct cgroup *c)
+void cgroup_kill(struct cgroup *c)
 {
-	if (c->unified >= 0)
-		(void)fd_write_file_at(c->unified, "cgroup.kill", "1");
+	if (c->unified < 0)
+		return;
+	(void)fd_write_file_at(c->unified, "cgroup.kill", "1");
+	c->killed = true;
 }
 
 uint64_t cgroup_oom_kills(const struct cgroup *c)

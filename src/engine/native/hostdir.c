@@ -4,6 +4,7 @@
 #include "base/buf.h"
 #include "base/fd.h"
 #include "engine/native/mount.h"
+#include "engine/native/mountinfo.h"
 #include "engine/sys.h"
 
 #include <errno.h>
@@ -29,37 +30,6 @@ void hostdir_done(struct hostdir *h)
 	h->path = NULL;
 }
 
-/* One line of mountinfo: "36 35 98:0 /root/of/mount /mount/point …", octal escapes undone. */
-struct mount_line {
-	unsigned id, major, minor;
-	char root[PATH_MAX], point[PATH_MAX];
-};
-
-static void unescape(char *s)
-{
-	char *out = s;
-
-	for (; *s; s++) {
-		if (s[0] == '\\' && s[1] >= '0' && s[1] <= '3' && s[2] && s[3]) {
-			*out++ = (char)((s[1] - '0') << 6 | (s[2] - '0') << 3 | (s[3] - '0'));
-			s += 3;
-		} else {
-			*out++ = *s;
-		}
-	}
-	*out = '\0';
-}
-
-static bool read_line(const char *line, struct mount_line *ret)
-{
-	if (sscanf(line, "%u %*u %u:%u %4095s %4095s", &ret->id, &ret->major, &ret->minor,
-		   ret->root, ret->point) != 5)
-		return false;
-	unescape(ret->root);
-	unescape(ret->point);
-	return true;
-}
-
 /* dir + rest, where "/" joins without doubling its slash. */
 static bool join(char *out, size_t size, const char *dir, const char *rest)
 {
@@ -70,6 +40,11 @@ static bool join(char *out, size_t size, const char *dir, const char *rest)
 	return n > 0 && (size_t)n < size;
 }
 
+static int unreadable(int r, struct cay_error *err)
+{
+	return cay_fail(err, CAY_E_INTERNAL, -r, "read the list of mounts");
+}
+
 /*
  * A directory can have more names than the one it was opened by: bind mounts
  * show a forbidden one elsewhere. fs_path is where it lies in its file system;
@@ -78,12 +53,13 @@ static bool join(char *out, size_t size, const char *dir, const char *rest)
 static int check_aliases(const struct mount_rules *rules, const char *info,
 			 const struct mount_line *self, const char *fs_path, struct cay_error *err)
 {
-	for (const char *line = info; line && *line; line = strchr(line, '\n')) {
-		struct mount_line m;
+	struct mount_line m;
+	int r;
+
+	while ((r = mountinfo_next(&info, &m)) > 0) {
 		char name[PATH_MAX];
 
-		line += *line == '\n';
-		if (!read_line(line, &m) || m.major != self->major || m.minor != self->minor)
+		if (m.major != self->major || m.minor != self->minor)
 			continue;
 		if (path_is_within(fs_path, m.root)) {
 			const char *rest =
@@ -98,7 +74,7 @@ static int check_aliases(const struct mount_rules *rules, const char *info,
 			return -1; /* something below it is mounted where nothing may come from */
 		}
 	}
-	return 0;
+	return r < 0 ? unreadable(r, err) : 0;
 }
 
 /* Judges the directory at path, which lies on the mount self, by all its names. */
@@ -131,26 +107,23 @@ static int check_mounts(const struct mount_rules *rules, int fd, const char *pat
 			struct cay_error *err)
 {
 	_cleanup_(buf_done) struct buf info = BUF(MOUNTINFO_MAX);
-	struct mount_line self = {0};
+	struct mount_line self = {0}, m;
 	unsigned id = 0;
 	int r = mount_id(fd, &id);
 
 	if (r == 0)
 		r = fd_read_file_at(AT_FDCWD, "/proc/self/mountinfo", &info);
 	if (r < 0)
-		return cay_fail(err, CAY_E_INTERNAL, -r, "read the list of mounts");
-	for (const char *line = buf_str(&info); line && *line; line = strchr(line, '\n')) {
-		struct mount_line m;
-
-		line += *line == '\n';
-		if (!read_line(line, &m))
-			continue;
+		return unreadable(r, err);
+	for (const char *at = buf_str(&info); (r = mountinfo_next(&at, &m)) > 0;) {
 		if (m.id == id)
 			self = m;
 		else if (path_is_within(m.point, path) &&
 			 check_names(rules, buf_str(&info), &m, m.point, err) < 0)
 			return cay_wrap(err, "%s is mounted below %s", m.point, path);
 	}
+	if (r < 0)
+		return unreadable(r, err);
 	if (self.id == 0 || !path_is_within(path, self.point))
 		return cay_fail(err, CAY_E_POLICY, 0, "the mount that holds %s is out of sight",
 				path);

@@ -75,13 +75,11 @@ int layout_proc(struct island *i, struct cay_error *err)
 
 /*
  * What of /proc tells about the machine, or reaches it, and is not shut already
- * by belonging to a root that the island does not have.
+ * by belonging to a root that the island does not have. Locks of open files are
+ * shown to everybody: those of ids.c tell which neighbours there are.
  */
 static const char *const masked_files[] = {
-	"proc/kcore",
-	"proc/keys",
-	"proc/kallsyms",
-	"proc/timer_list",
+	"proc/kcore", "proc/keys", "proc/kallsyms", "proc/timer_list", "proc/locks",
 };
 static const char *const masked_dirs[] = {"proc/acpi", "proc/scsi", "proc/asound", "proc/bus"};
 
@@ -91,8 +89,11 @@ static int mask(struct island *i, const char *cover, const char *const *paths, s
 	for (size_t k = 0; k < n; k++) {
 		_cleanup_(fd_closep) int copy = -1;
 
-		if (faccessat(i->root_fd, paths[k], F_OK, 0) < 0)
-			continue;
+		if (faccessat(i->root_fd, paths[k], F_OK, 0) < 0) {
+			if (errno == ENOENT)
+				continue;
+			return -errno;
+		}
 		copy = mount_clone(i->root_fd, cover);
 		if (copy < 0)
 			return copy;

@@ -43,7 +43,7 @@ static int describe_cpus(int sys_fd, const struct plan *p)
 {
 	unsigned n = machine_cpus(p);
 	char text[32];
-	int r = make_dirs(sys_fd, cpu_dirs, ARRAY_LEN(cpu_dirs));
+	int r = n == 0 ? -errno : make_dirs(sys_fd, cpu_dirs, ARRAY_LEN(cpu_dirs));
 
 	if (r < 0)
 		return r;

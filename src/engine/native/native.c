@@ -42,9 +42,8 @@ static uint64_t island_cpu_ms(void *ctx)
 static bool take_message(struct island_run *r)
 {
 	struct message m;
-	size_t n_fds;
 
-	if (msg_recv(r->island.control, &m, sizeof(m), NULL, 0, &n_fds) != (ssize_t)sizeof(m))
+	if (!launcher_listen(r->island.control, &m, NULL))
 		return false;
 	if (m.kind == MESSAGE_FAILED) {
 		r->failed = true;
@@ -85,7 +84,7 @@ static int with_files(const struct run *run, const struct launched *i, island_fi
 		      struct cay_error *err)
 {
 	_cleanup_(fd_closep) int workspace = -1, tmp = -1;
-	struct island_files files = {.as_owner = i->ids.lock >= 0};
+	struct island_files files = {.as_owner = i->first_id != 0};
 	int host = find_host_workspace(run->plan);
 
 	if (!fn)

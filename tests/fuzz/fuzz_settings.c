@@ -1,0 +1,96 @@
+/* Settings files: what is taken is within bounds, and shown so that it could be read again. */
+#include "fuzz.h"
+
+#include "base/buf.h"
+#include "core/limit.h"
+#include "settings/settings.h"
+#include "spec/version.h"
+
+struct shown {
+	const char *section;
+	struct buf text;
+};
+
+static void show(void *ctx, const char *section, const char *key, const char *value,
+		 const char *origin)
+{
+	struct shown *s = ctx;
+
+	CHECK(strcmp(origin, "default") == 0 || strncmp(origin, "file:", 5) == 0);
+	CHECK(buf_printf(&s->text, "[%s]\n%s=%s\n", section, key, value) == 0);
+}
+
+static void check_limits(const struct settings *s)
+{
+	for (size_t i = 0; i < n_limit_rows; i++) {
+		const struct limit_row *row = &limit_rows[i];
+		uint64_t v = limit_get(&s->limits, row), max = limit_get(&s->maximum, row);
+
+		CHECK(v == 0 ? row->initial == 0 : v >= row->min && v <= row->max);
+		CHECK(max == 0 || (max >= row->min && max <= row->max));
+	}
+}
+
+/* Absolute or of a home, and without what would keep a rule from ever matching. */
+static void check_paths(const struct strv *paths, bool home)
+{
+	for (size_t i = 0; i < paths->len; i++) {
+		const char *p = paths->items[i];
+
+		CHECK(p[0] == '/' || (home && p[0] == '~' && p[1] == '/'));
+		for (p = strchr(p, '/'); p; p = strchr(p, '/')) {
+			size_t n = strcspn(++p, "/");
+
+			CHECK(n > 0 || (!*p && p[-1] == '/'));
+			CHECK(!(n == 1 && p[0] == '.') && !(n == 2 && p[0] == '.' && p[1] == '.'));
+		}
+	}
+}
+
+static void check_settings(const struct settings *s)
+{
+	check_limits(s);
+	check_paths(&s->mount_read, true);
+	check_paths(&s->mount_write, true);
+	check_paths(&s->mount_forbid, true);
+	for (size_t i = 0; i < s->n_languages; i++) {
+		const struct language_settings *l = &s->languages[i];
+
+		CHECK(settings_language(s, l->name) == l);
+		CHECK(!l->prefer || version_is_request(l->prefer));
+		check_paths(&l->paths, false);
+	}
+}
+
+static void check_shown(const struct settings *s)
+{
+	struct shown first = {.text = BUF(8 << 20)}, second = {.text = BUF(8 << 20)};
+	struct settings again;
+	struct cay_error err;
+
+	settings_show(s, show, &first);
+	settings_init(&again);
+	CHECK(settings_parse(&again, "file", buf_str(&first.text), &err) == 0);
+	settings_show(&again, show, &second);
+	CHECK(strcmp(buf_str(&first.text), buf_str(&second.text)) == 0);
+	settings_done(&again);
+	buf_done(&first.text);
+	buf_done(&second.text);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct input in = INPUT(data, size);
+	_cleanup_(freep) char *text = input_rest(&in);
+	struct settings s;
+	struct cay_error err = {0};
+
+	settings_init(&s);
+	if (settings_parse(&s, "file", text, &err) < 0)
+		CHECK(err.code == CAY_E_INVALID && strncmp(err.text, "file:", 5) == 0);
+	/* Also after a failure: what stood before the wrong line holds. */
+	check_settings(&s);
+	check_shown(&s);
+	settings_done(&s);
+	return 0;
+}
