@@ -127,7 +127,7 @@ int parse_size(const char *s, uint64_t min, uint64_t max, uint64_t *ret_bytes)
 int parse_duration(const char *s, uint64_t min_ms, uint64_t max_ms, uint64_t *ret_ms)
 {
 	static const struct unit units[] = {
-		{"", 1000}, {"ms", 1}, {"s", 1000}, {"m", 60 * 1000}, {"h", 3600 * 1000},
+		{"", 1000}, {"ms", 1}, {"s", 1000}, {"m", 60ull * 1000}, {"h", 3600ull * 1000},
 	};
 
 	return parse_with_unit(s, units, ARRAY_LEN(units), min_ms, max_ms, ret_ms);

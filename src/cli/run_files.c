@@ -295,8 +295,8 @@ static int keep_file(struct getting *g, const char *path, int fd, size_t size,
 		return cay_hint(err, "without --json files are brought out as files");
 	}
 	e = fd_read_all(fd, &data);
-	files = reallocarray(r->files, r->n_files + 1, sizeof(*files));
-	if (e < 0 || !files)
+	files = e < 0 ? NULL : reallocarray(r->files, r->n_files + 1, sizeof(*files));
+	if (!files)
 		return cay_fail(err, CAY_E_INTERNAL, e < 0 ? -e : ENOMEM, "keep %s", path);
 	r->files = files;
 	file = &files[r->n_files++];

@@ -38,7 +38,7 @@ int cay_code_http(enum cay_code code)
 	return codes[code].http;
 }
 
-int cay_fail(struct cay_error *err, enum cay_code code, int sys_errno, const char *fmt, ...)
+int(cay_fail)(struct cay_error *err, enum cay_code code, int sys_errno, const char *fmt, ...)
 {
 	va_list ap;
 	int n;
@@ -58,7 +58,7 @@ int cay_fail(struct cay_error *err, enum cay_code code, int sys_errno, const cha
 	return -1;
 }
 
-int cay_wrap(struct cay_error *err, const char *fmt, ...)
+int(cay_wrap)(struct cay_error *err, const char *fmt, ...)
 {
 	char inner[sizeof(err->text)];
 	va_list ap;
@@ -78,7 +78,7 @@ int cay_wrap(struct cay_error *err, const char *fmt, ...)
 	return -1;
 }
 
-int cay_hint(struct cay_error *err, const char *fmt, ...)
+int(cay_hint)(struct cay_error *err, const char *fmt, ...)
 {
 	va_list ap;
 

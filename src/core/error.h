@@ -48,6 +48,13 @@ int cay_wrap(struct cay_error *err, const char *fmt, ...) _printf_(2, 3);
 /* Adds what to do about it. Returns -1. */
 int cay_hint(struct cay_error *err, const char *fmt, ...) _printf_(2, 3);
 
+/* Analysers look at one file at a time: here they are told that nothing goes on after a failure. */
+#ifdef CAY_ANALYZE
+#define cay_fail(...) (cay_fail(__VA_ARGS__), -1)
+#define cay_wrap(...) (cay_wrap(__VA_ARGS__), -1)
+#define cay_hint(...) (cay_hint(__VA_ARGS__), -1)
+#endif
+
 /* Makes an error whose bytes came from another process one that can be looked at. */
 void cay_error_mend(struct cay_error *err);
 

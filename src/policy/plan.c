@@ -6,6 +6,7 @@
 #include "policy/command.h"
 #include "policy/mounts.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -82,6 +83,8 @@ static int merge_env(struct strv *env, const struct strv *more)
 	for (size_t i = 0; i < more->len && r == 0; i++) {
 		char *item = more->items[i], *eq = strchr(item, '=');
 
+		assert(eq); /* a request's are made by strv_set_env(), a language's stand in its row
+			     */
 		*eq = '\0';
 		r = strv_set_env(env, item, eq + 1);
 		*eq = '=';

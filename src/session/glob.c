@@ -89,7 +89,7 @@ static enum match match_parts(const char *glob, const char *path)
 		}
 		memcpy(open, next, sizeof(open));
 	}
-	return open[n] ? MATCH_YES : memchr(open, true, n) ? MATCH_ABOVE : MATCH_NO;
+	return open[n] ? MATCH_YES : memchr(open, 1, n) ? MATCH_ABOVE : MATCH_NO;
 }
 
 /* The file itself, by name or by glob; or the name of a directory, which stands for all in it. */
