@@ -86,6 +86,11 @@ def rounds():
     return 10000 if os.environ.get("CAY_SOAK") == "1" else 100
 
 
+def soon():
+    """100 ms on a machine that has the time; as much more as others wait for its CPUs."""
+    return 0.1 * max(1, os.getloadavg()[0] / os.cpu_count())
+
+
 # What happened in the test that runs: word -> how often.
 _happened = collections.Counter()
 

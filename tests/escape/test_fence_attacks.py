@@ -180,9 +180,13 @@ for pid, name in ((1, 'init'), (child, 'control'), (4000000, 'nobody')):
     attempt(name + ' write', lambda: vm(311, pid))
     attempt(name + ' seize', lambda: call(101, 0x4206, pid, 0, 0))
 os.kill(child, 9)
+other = os.fork()
+if other == 0: time.sleep(5); os._exit(0)
+attempt('without its filter', lambda: call(101, 0x4206, other, 0, ctypes.c_long(1 << 21)))
+os.kill(other, 9)
 """)
     assert {results.pop(f"control {how}") for how in ("read", "write", "seize")} == {"worked"}
-    assert_refused(results, "EPERM", "ESRCH")
+    assert_refused(results, "EPERM", "ESRCH", "EINVAL")
 
 
 @attack(15)

@@ -119,15 +119,13 @@ for name in ('a\\nb', 'a\\\\b', '-rf', '*', 'n' * 255, '...', ' ', 'x\\x1b[2J', 
 
 
 @attack(5)
-@pytest.mark.parametrize("name", ["../x", "a/../../x", "/etc/x", "/workspace/../x", "/tmp/../etc/x", "a/./b", "n" * 256,
-                                  "d/" + "n" * 4096],
-                         ids=["..", "a/../..", "/etc", "workspace/..", "tmp/..", "dot", "256", "4 kB"])
-def test_names_to_put(island, place, name):
+def test_names_to_put(island, place):
     """--put to names that lead out or are too long: refused, and nothing runs."""
     (place / "f").write_text("x")
-    done = island.run("--json", "--put", f"{place}/f:{name}", "--", "echo", "ran")
-    assert done.rc == OURS and done.error["code"] in ("invalid_request", "too_large"), done
-    told(done.error["code"])
+    for name in ("../x", "a/../../x", "/etc/x", "/workspace/../x", "/tmp/../etc/x", "a/./b", "n" * 256, "d/" + "n" * 4096):
+        done = island.run("--json", "--put", f"{place}/f:{name}", "--", "echo", "ran")
+        assert done.rc == OURS and done.error["code"] in ("invalid_request", "too_large"), done
+        told(done.error["code"])
 
 
 @attack(5)

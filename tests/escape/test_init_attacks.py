@@ -142,21 +142,18 @@ WAYS_OUT = ["/proc/self/fd/{fd}", "/proc/thread-self/fd/{fd}", "/dev/fd/{fd}", "
 
 
 @attack(2)
-@pytest.mark.parametrize("way", WAYS_OUT)
 @pytest.mark.parametrize("linked", [False, True], ids=["named", "linked"])
-def test_working_directory(island, place, way, linked):
+def test_working_directory(island, place, linked):
     """CVE-2024-21626: a working directory that is an fd of cay's or of its caller's, named or by a link."""
     host = os.open("/", os.O_RDONLY | os.O_DIRECTORY)
     fd = fcntl.fcntl(host, fcntl.F_DUPFD, 60)
     os.close(host)
-    (place / "way").symlink_to(way.format(fd=fd))
-    try:
-        done = island.run("--workspace", ".", "-w", "/workspace/way" if linked else way.format(fd=fd),
-                          "--", "ls", pass_fds=[fd])
-    finally:
-        os.close(fd)
-    assert done.rc == OURS and done.out == b"" and "working directory" in done.errors, done
-    told("refused")
+    for n, way in enumerate(way.format(fd=fd) for way in WAYS_OUT):
+        (place / f"way{n}").symlink_to(way)
+        done = island.run("--workspace", ".", "-w", f"/workspace/way{n}" if linked else way, "--", "ls", pass_fds=[fd])
+        assert done.rc == OURS and done.out == b"" and "working directory" in done.errors, done
+        told("refused")
+    os.close(fd)
 
 
 @attack(2)

@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from attack import PRELUDE, assert_refused, attack, compile_c, told, tries, x86_64
+from attack import PRELUDE, assert_refused, attack, compile_c, soon, told, tries, x86_64
 from support import TIMEOUT
 
 
@@ -89,7 +89,7 @@ time.sleep(0.1)
 print('end')""").ok()
     ended = time.monotonic()
     while _with_mark(mark.encode()):
-        assert time.monotonic() - ended < 0.1
+        assert time.monotonic() - ended < soon()
     assert done.text == "end\n" and done.seconds < 3
     told("gone")
 
@@ -173,7 +173,7 @@ def test_cay_is_killed_at_any_moment(island, cay):
         time.sleep(chance.random() ** 2 * 0.03)
         p.kill()
         p.communicate()
-        end = time.monotonic() + 0.1
+        end = time.monotonic() + soon()
         while (left := _with_mark(mark.encode())) and time.monotonic() < end:
             pass
         assert not left, [pathlib.Path(f'/proc/{pid}/{name}').read_bytes() for pid in left
@@ -308,7 +308,8 @@ def test_busy_loops(cay, root):
     """Busy loops on all cores, by many processes that ask for more: held to the limit; another run gets through."""
     p = cay.start("run", "--json", "--cpus", "0.5", "--timeout", "2", "-c", """
 import os
-for _ in range(8): os.fork() and None
+for _ in range(8):
+    if os.fork() == 0: break
 try: os.sched_setaffinity(0, range(os.cpu_count() or 1024)); os.nice(-20)
 except OSError: pass
 while True: pass""")
