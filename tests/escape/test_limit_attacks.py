@@ -145,7 +145,7 @@ def test_bombs(island, code, most):
 def test_deadline(island, code):
     """Whatever it does, it ends on time, and the next run works."""
     done = island.run("--timeout", "500ms", "-c", f"import os, signal\n{code}")
-    assert done.rc == TIMEOUT and done.seconds < 2, done
+    assert done.rc == TIMEOUT and done.seconds < 20 * soon(), done
     told("killed on time")
     assert island.run("--", "echo", "on").ok().text == "on\n"
 
