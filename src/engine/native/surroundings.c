@@ -4,6 +4,7 @@
 #include "base/fd.h"
 
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,23 +29,17 @@ static bool says(int root, const char *file, const char *value)
 	return strcmp(text, value) == 0;
 }
 
-static bool has_mark(int root)
-{
-	static const char *const marks[] = {".dockerenv", "run/.containerenv",
-					    "run/systemd/container"};
-
-	for (size_t i = 0; i < ARRAY_LEN(marks); i++)
-		if (faccessat(root, marks[i], F_OK, 0) == 0)
-			return true;
-	return false;
-}
-
-static bool is_filtered(int root)
+/* What the kernel says of us: whether a filter is on, and whether root is whole. */
+static void read_status(struct surroundings *s, int root)
 {
 	char text[4096];
+	const char *caps;
 
-	return fd_read_text_at(root, "proc/self/status", text, sizeof(text)) > 0 &&
-	       strstr(text, "\nSeccomp:\t2\n");
+	if (fd_read_text_at(root, "proc/self/status", text, sizeof(text)) <= 0)
+		return;
+	s->filtered = strstr(text, "\nSeccomp:\t2\n") != NULL;
+	caps = strstr(text, "\nCapEff:\t");
+	s->admin = caps && strtoull(caps + 9, NULL, 16) & 1ull << CAP_SYS_ADMIN;
 }
 
 static void read_profile(int root, char *ret, size_t size)
@@ -57,9 +52,11 @@ static void read_profile(int root, char *ret, size_t size)
 		return;
 	if (fd_read_text_at(root, "proc/self/attr/current", text, sizeof(text)) <= 0)
 		return;
+	/* "unconfined", "docker-default (enforce)", "cay (unconfined)" */
+	if (strstr(text, "unconfined"))
+		return;
 	text[strcspn(text, " \n")] = '\0';
-	if (strcmp(text, "unconfined") != 0)
-		(void)snprintf(ret, size, "%s", text);
+	(void)snprintf(ret, size, "%s", text);
 }
 
 /* One line: "36 35 0:5 /root /mount/point ro,nosuid …" */
@@ -99,9 +96,7 @@ void surroundings_read(struct surroundings *ret, const char *root)
 		return;
 	read_mounts(ret, dir);
 	read_profile(dir, ret->profile, sizeof(ret->profile));
-	ret->filtered = is_filtered(dir);
-	ret->container =
-		has_mark(dir) || ret->filtered || ret->proc_covered || ret->cgroups_read_only;
+	read_status(ret, dir);
 	ret->namespaces_none = says(dir, "proc/sys/user/max_user_namespaces", "0");
 	ret->namespaces_off = says(dir, "proc/sys/kernel/unprivileged_userns_clone", "0");
 	ret->namespaces_bound =
@@ -142,12 +137,12 @@ static const char *advise_proc(const struct surroundings *s)
 
 static const char *advise_cgroups(const struct surroundings *s)
 {
-	if (s->container && s->privileged)
+	if (s->privileged)
 		return "start the container with " FLAG_CGROUPS
 		       " (its root may then change every cgroup of the machine), a service of "
 		       "systemd without ProtectControlGroups=; or run with --allow-degraded and "
 		       "give the limits to the container";
-	if (s->container)
+	if (s->cgroups_read_only)
 		return "run as root of the container, with cgroups that may be written "
 		       "(" FLAG_CGROUPS "), or with --allow-degraded and limits of the container";
 	return "run as root, in a user session of systemd, or in a delegated cgroup "
@@ -156,7 +151,7 @@ static const char *advise_cgroups(const struct surroundings *s)
 
 static const char *advise_mounts(const struct surroundings *s)
 {
-	if (s->container && s->privileged)
+	if (s->privileged && !s->admin)
 		return "--workspace and -v only: start the container with " FLAG_MOUNTS
 		       ", or use --put";
 	return "directories of this file system can't be mounted on islands: use --put";
@@ -196,11 +191,11 @@ int surroundings_flags(const struct surroundings *s, bool limited, struct buf *r
 		{s->filtered, FLAG_FILTER},
 		{s->proc_covered, FLAG_PROC},
 		{s->profile[0] != '\0', FLAG_APPARMOR},
-		{!limited, FLAG_CGROUPS},
+		{!limited && (s->privileged || s->cgroups_read_only), FLAG_CGROUPS},
 	};
 	int r = 0;
 
-	for (size_t i = 0; i < ARRAY_LEN(rows) && s->container && r == 0; i++)
+	for (size_t i = 0; i < ARRAY_LEN(rows) && r == 0; i++)
 		if (rows[i].wanted)
 			r = buf_printf(ret, "%s%s", ret->len > 0 ? " " : "", rows[i].flag);
 	return r;

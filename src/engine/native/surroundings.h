@@ -11,11 +11,11 @@
 #include <stddef.h>
 
 struct surroundings {
-	bool container;    /* an engine left its mark, or one of the covers below is there */
 	bool filtered;     /* a system call filter is in force on us already */
 	bool proc_covered; /* something is mounted over parts of /proc */
 	bool cgroups_read_only;
 	bool privileged;       /* the effective id is 0 */
+	bool admin;            /* with CAP_SYS_ADMIN, which containers' roots lack */
 	bool namespaces_none;  /* user.max_user_namespaces is 0 */
 	bool namespaces_off;   /* kernel.unprivileged_userns_clone is 0 (Debian) */
 	bool namespaces_bound; /* kernel.apparmor_restrict_unprivileged_userns is 1 (Ubuntu) */
@@ -32,7 +32,7 @@ void surroundings_advise(const struct surroundings *s, enum lacking what, char *
 
 /*
  * Appends all flags of `docker run` and `podman run` together that a default run needs here, as
- * they are typed; nothing where there is no container, or none would help. limited: there are
+ * they are typed; nothing where none would help. limited: there are
  * cgroups that can be used. 0 or -errno.
  */
 int surroundings_flags(const struct surroundings *s, bool limited, struct buf *ret);
