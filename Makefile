@@ -70,6 +70,13 @@ fuzz:
 	@ninja -C build-fuzz --quiet fuzzers
 	@tools/fuzz $(FUZZ)
 
+# What sanitizers and tests don't see; tools/analyze says by what.
+analyze:
+	@tools/setup analyze
+	@$(MAKE) --no-print-directory build-test/build.ninja
+	@ninja -C build-test --quiet
+	@tools/analyze
+
 bench:
 	@tools/setup bench
 	@$(MAKE) --no-print-directory all build-bench/build.ninja

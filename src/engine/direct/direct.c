@@ -14,6 +14,7 @@
 #include "engine/watch.h"
 #include "policy/command.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -123,6 +124,7 @@ static int start(const struct plan *p, struct direct *d, struct plan_list words,
 	if (add_words(&argv, d, p, words) < 0 || add_words(&env, d, p, p->env) < 0 ||
 	    pipe2(report, O_CLOEXEC) < 0)
 		return cay_fail(err, CAY_E_INTERNAL, errno, "start the program");
+	assert(argv.items); /* a plan has a program, and a compiler where this is called for one */
 	d->pid = fork();
 	if (d->pid == 0)
 		child(p, d, stdio, report[1], argv.items, env.items);
