@@ -4,7 +4,8 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 TESTS ?=
 
-.PHONY: all run test unit asan integration fuzz analyze bench languages install clean format
+.PHONY: all run test unit asan integration attacks environments soak fuzz analyze bench languages arm64 test-arm64 \
+	install clean format
 
 # Meson has much to say, of which only a failure is of interest.
 setup = echo "configuring $(firstword $(1))"; out=$$(meson setup $(1) 2>&1) || { \
@@ -35,9 +36,17 @@ unit: build-test/build.ninja
 	@ninja -C build-test --quiet
 	@meson test -C build-test --no-rebuild --print-errorlogs --num-processes 2
 
-integration: all
+integration: all build-test/build.ninja
+	@ninja -C build-test --quiet tests/fault tests/resident
 	@CAY_BIN=$(CURDIR)/build/cay /usr/bin/python3 -m pytest -q -p no:cacheprovider \
-		tests/house tests/integration tests/programs tests/escape tests/vm $(TESTS)
+		tests/house tests/integration tests/programs tests/escape tests/faults \
+		tests/places tests/vm $(TESTS)
+
+# The attacks alone, with a line about each; writes README's table of them.
+attacks: all
+	@tools/setup test
+	@CAY_BIN=$(CURDIR)/build/cay /usr/bin/python3 -m pytest -q -p no:cacheprovider \
+		tests/escape --write-table $(TESTS)
 
 # The same again under the sanitizers; programs on the islands run without.
 asan: build-asan/build.ninja
@@ -79,6 +88,35 @@ languages: all
 	@tools/setup test
 	@/usr/bin/python3 tests/bench/languages.py
 
+# Writes docs/environments.md: what comes of cay in each place. Tests that find it otherwise than it
+# was recorded fail here, which is the point: what they found is recorded.
+environments: all
+	@tools/setup test
+	-@CAY_BIN=$(CURDIR)/build/cay /usr/bin/python3 -m pytest -q -p no:cacheprovider \
+		tests/places/test_environments.py tests/vm -k 'environments or places or systemd'
+	@/usr/bin/python3 tests/places/environments.py
+
+# Races at 10,000 rounds instead of 100, every fault with every error, thousands of crashes, and
+# all of the escape suite on the other kernel: hours.
+soak:
+	@tools/setup test
+	@CAY_SOAK=1 $(MAKE) --no-print-directory integration
+
+build-arm64/build.ninja:
+	@tools/sysroot-arm64 build-arm64-root
+	@$(call setup,build-arm64 --cross-file build-arm64-root/cross.ini --prefix $(PREFIX))
+
+arm64: build-arm64/build.ninja
+	@ninja -C build-arm64 --quiet
+
+# Debian's arm64 kernel, emulated: a quarter of an hour.
+test-arm64:
+	@tools/setup arm64
+	@$(MAKE) --no-print-directory arm64
+	@tests/vm/run --arm64 --timeout 3600 -- python3 -B -m pytest -q -p no:cacheprovider --durations=10 \
+		tests/vm/inside/cgroup2.py tests/places/test_delegated.py tests/places/test_container.py \
+		tests/escape $(TESTS)
+
 install: all
 	@meson configure build -Dprefix=$(PREFIX) && ninja -C build --quiet
 	@DESTDIR=$(DESTDIR) meson install -C build --no-rebuild
@@ -87,4 +125,4 @@ format:
 	clang-format -i $$(git ls-files 'src/*.c' 'src/*.h' 'tests/*.c')
 
 clean:
-	rm -rf build build-test build-asan build-bench build-fuzz build-analyze
+	rm -rf build build-test build-asan build-bench build-fuzz build-analyze build-arm64 build-arm64-root

@@ -6,9 +6,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -170,6 +172,34 @@ int fd_above_stdio(int fd)
 		return -errno;
 	(void)close(fd);
 	return moved;
+}
+
+static int compare_fds(const void *a, const void *b)
+{
+	return *(const int *)a - *(const int *)b;
+}
+
+static int close_from_to(unsigned first, unsigned last)
+{
+	return first <= last && syscall(SYS_close_range, first, last, 0) < 0 ? -errno : 0;
+}
+
+int fd_close_others(int *keep, size_t n)
+{
+	unsigned next = 3;
+	int r = 0;
+
+	qsort(keep, n, sizeof(*keep), compare_fds);
+	for (size_t i = 0; i < n && r == 0; i++) {
+		unsigned fd = (unsigned)keep[i];
+
+		if (keep[i] < 0 || fd < next)
+			continue;
+		if (fd > next)
+			r = close_from_to(next, fd - 1);
+		next = fd + 1;
+	}
+	return r < 0 ? r : close_from_to(next, ~0u);
 }
 
 union fds_space {

@@ -40,6 +40,9 @@ int fd_real_path(int fd, char *path, size_t size);
 /* Moves fd to number 3 or above: 0 to 2 belong to the program that will be started. */
 int fd_above_stdio(int fd);
 
+/* Closes every fd from 3 on but these n, which are put in order. 0 or -errno. */
+int fd_close_others(int *keep, size_t n);
+
 #define MSG_FDS_MAX 16
 
 /* One packet of a SOCK_SEQPACKET with fds riding along. */

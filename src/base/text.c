@@ -181,7 +181,7 @@ static int release_utf8(struct text_filter *f, struct buf *out)
 
 	f->held = 0;
 	f->state = PLAIN;
-	if (sequence(p, n) == n && !c1)
+	if (sequence(p, n) == n && !c1 && !turns_writing(p, n))
 		return buf_append(out, p, n);
 	return buf_append_str(out, REPLACEMENT);
 }

@@ -24,9 +24,9 @@ void text_flatten(char *s, size_t len);
 
 /*
  * A terminal filter: passes text, white space and colour (CSI … m), and shows
- * every other control sequence harmlessly as caret notation; what is no UTF-8
- * or a C1 control becomes U+FFFD. It keeps its state between calls, because
- * sequences are cut anywhere by the pipe.
+ * every other control sequence harmlessly as caret notation; what is no UTF-8, a
+ * C1 control or turns the direction of writing becomes U+FFFD. It keeps its state
+ * between calls, because sequences are cut anywhere by the pipe.
  */
 struct text_filter {
 	int state;

@@ -301,6 +301,10 @@ static int take_snippet(struct request *q, const char *file, struct cay_error *e
 	s->code_len = s->code ? strlen(s->code) : 0;
 	if (run_language_choose(s, err) < 0)
 		return -1;
+	if (s->language->compile[0])
+		return cay_fail(err, CAY_E_UNSUPPORTED, 0,
+				"%s is compiled first: there is no bare run to compare with",
+				s->language->name);
 	if (s->code && !s->language->code_option) {
 		(void)cay_fail(err, CAY_E_UNSUPPORTED, 0, "%s takes no code as an argument",
 			       s->language->name);

@@ -113,7 +113,8 @@ int cli_catch_signals(sigset_t *ret_before)
 	(void)sigaddset(&set, SIGTERM);
 	(void)sigaddset(&set, SIGHUP);
 	(void)sigaddset(&set, SIGQUIT);
-	(void)sigprocmask(SIG_BLOCK, &set, ret_before);
+	if (sigprocmask(SIG_BLOCK, &set, ret_before) < 0)
+		return -1;
 	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 

@@ -50,41 +50,57 @@ static void offer_language_names(const struct typed *t, const char *label _unuse
 		offer(t, languages[i].name, "");
 }
 
+/* word: what the language is called here. */
 static void offer_runtimes_of(const struct typed *t, const struct settings *settings,
-			      const struct language *language)
+			      const struct language *language, const char *word)
 {
 	struct runtimes found = {0};
 	struct cay_error err;
 
-	if (runtimes_find(settings, language, &found, &err) < 0)
+	if (strncmp(word, t->text, strcspn(t->text, "@")) != 0 ||
+	    runtimes_find(settings, language, &found, &err) < 0)
 		return;
 	for (size_t i = 0; i < found.len; i++) {
 		const struct runtime *rt = &found.items[i];
-		char word[64];
+		char full[64];
 
 		if (rt->default_reason)
-			offer(t, language->name, rt->version);
+			offer(t, word, rt->version);
 		if (!rt->version[0])
 			continue;
-		(void)snprintf(word, sizeof(word), "%s@%s", language->name, rt->version);
-		offer(t, word, rt->program);
+		(void)snprintf(full, sizeof(full), "%s@%s", word, rt->version);
+		offer(t, full, rt->program);
 	}
 	runtimes_done(&found);
 }
 
-/* Only what is here: python, python@3.11.2. */
+static bool begins_a_language(const char *text)
+{
+	for (size_t i = 0; i < n_languages; i++)
+		if (strncmp(languages[i].name, text, strcspn(text, "@")) == 0)
+			return true;
+	return false;
+}
+
+/* Only what is here: python, python@3.11.2. By other names (node) where no language has this one.
+ */
 static void offer_runtimes(const struct typed *t, const char *label _unused_)
 {
 	_cleanup_(settings_done) struct settings settings;
-	size_t len = strcspn(t->text, "@");
+	bool by_name = begins_a_language(t->text);
 	struct cay_error err;
 
 	settings_init(&settings);
 	if (settings_load(&settings, &err) < 0)
 		return;
-	for (size_t i = 0; i < n_languages; i++)
-		if (strncmp(languages[i].name, t->text, len) == 0)
-			offer_runtimes_of(t, &settings, &languages[i]);
+	for (size_t i = 0; i < n_languages; i++) {
+		const struct language *l = &languages[i];
+
+		if (by_name)
+			offer_runtimes_of(t, &settings, l, l->name);
+		for (size_t k = 0; !by_name && k < LANGUAGE_WORDS_MAX && l->aliases[k]; k++)
+			offer_runtimes_of(t, &settings, l, l->aliases[k]);
+	}
 }
 
 /* "show|check|path" */

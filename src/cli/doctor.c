@@ -43,14 +43,18 @@ static void print_verdict(const struct probe *p)
 
 static void print_table(const struct probe *p, size_t n, bool ok)
 {
+	const char *said = "";
+
 	for (size_t i = 0; i < n; i++) {
 		print_verdict(&p[i]);
 		(void)printf("%-18s %-28s", p[i].control, p[i].how);
 		if (!p[i].ok)
 			(void)printf(" %s", p[i].why);
 		(void)printf("\n");
-		if (!p[i].ok && p[i].todo[0])
-			(void)printf("      %-18s -> %s\n", "", p[i].todo);
+		if (p[i].ok || !p[i].todo[0] || strcmp(p[i].todo, said) == 0)
+			continue; /* one cause, one line, however many rows it has */
+		said = p[i].todo;
+		(void)printf("      %-18s -> %s\n", "", said);
 	}
 	(void)printf("\n%s\n", ok ? "A default run is fully enforced."
 				  : "A default run can't be fully enforced: see FAIL above.");

@@ -96,6 +96,15 @@ static ssize_t pass(struct output_stream *t, const char *data, size_t len)
 	return r < 0 ? r : (ssize_t)len;
 }
 
+static ssize_t keep(struct output *o, enum stream s, const char *data, size_t len)
+{
+	int r = capture_add(&o->kept[s], data, len);
+
+	if (r < 0)
+		return r;
+	return o->kept[s].dropped > FLOOD_BYTES ? -EFBIG : (ssize_t)len;
+}
+
 /* Through, up to half the limit; the rest is kept as far as it goes, and follows at the end. */
 static ssize_t pass_limited(struct output *o, enum stream s, const char *data, size_t len)
 {
@@ -112,9 +121,7 @@ static ssize_t pass_limited(struct output *o, enum stream s, const char *data, s
 	}
 	/* The head went out already: only the tail's half is of use. */
 	o->kept[s].head_max = 0;
-	if (capture_add(&o->kept[s], data, len) < 0 || o->kept[s].dropped > FLOOD_BYTES)
-		return -EFBIG;
-	return (ssize_t)len;
+	return keep(o, s, data, len);
 }
 
 static ssize_t take(void *ctx, enum stream s, const char *data, size_t len)
@@ -123,9 +130,7 @@ static ssize_t take(void *ctx, enum stream s, const char *data, size_t len)
 
 	if (!o->capture)
 		return o->limit ? pass_limited(o, s, data, len) : pass(&o->through[s], data, len);
-	if (capture_add(&o->kept[s], data, len) < 0 || o->kept[s].dropped > FLOOD_BYTES)
-		return -EFBIG;
-	return (ssize_t)len;
+	return keep(o, s, data, len);
 }
 
 /* The compiler has one stream: that of errors. */

@@ -428,12 +428,16 @@ static int carry_out(struct request *q, const struct settings *settings, const s
 	run = (struct run){.plan = plan, .rules = &rules};
 	if (r == 0)
 		r = open_stdin(q, files, &opened, &run.stdin_fd, err);
+	if (r == 0) {
+		run.cancel_fd = cancel = cli_catch_signals(NULL);
+		if (cancel < 0)
+			r = cay_fail(err, CAY_E_INTERNAL, errno, "catch signals");
+	}
 	if (r < 0) {
 		free(plan);
 		return -1;
 	}
 	output_init(&out, q->json, q->json || q->output_limited ? plan->limits.output_bytes : 0);
-	run.cancel_fd = cancel = cli_catch_signals(NULL);
 	run.sink = output_sink(&out);
 	run_files_attach(files, &run, &res);
 	r = engine->run(&run, &res, err);
@@ -443,6 +447,23 @@ static int carry_out(struct request *q, const struct settings *settings, const s
 	output_done(&out);
 	free(plan);
 	return r;
+}
+
+/*
+ * What of the caller's environment is about the caller's place: the time zone,
+ * and the kind of terminal where there is one. What -e says comes later, and wins.
+ */
+static int pass_place(struct spec *s, struct cay_error *err)
+{
+	const char *tz = getenv("TZ"), *term = getenv("TERM");
+	bool terminal = isatty(STDIN_FILENO) == 1 || isatty(STDOUT_FILENO) == 1;
+
+	if (tz && !strv_get_env(&s->env, "TZ") && strv_set_env(&s->env, "TZ", tz) < 0)
+		return cay_fail(err, CAY_E_INTERNAL, ENOMEM, "read the request");
+	if (term && terminal && !strv_get_env(&s->env, "TERM") &&
+	    strv_set_env(&s->env, "TERM", term) < 0)
+		return cay_fail(err, CAY_E_INTERNAL, ENOMEM, "read the request");
+	return 0;
 }
 
 static int run_request(struct request *q, struct cay_error *err)
@@ -458,7 +479,8 @@ static int run_request(struct request *q, struct cay_error *err)
 	if (has_runtime &&
 	    runtime_choose(&settings, q->spec.language, q->spec.version, &rt, err) < 0)
 		return -1;
-	if (run_files_init(&files, &q->spec, &settings, q->json, err) < 0)
+	if (pass_place(&q->spec, err) < 0 ||
+	    run_files_init(&files, &q->spec, &settings, q->json, err) < 0)
 		return -1;
 	if (decide_script(q, &files, err) < 0)
 		return -1;
@@ -490,8 +512,10 @@ static int run_run(int argc, char **argv)
 	bool dashes;
 	int rest, r;
 
-	if (!q)
-		return EXIT_OURS;
+	if (!q) {
+		(void)cay_fail(&err, CAY_E_INTERNAL, ENOMEM, "read the request");
+		return cli_error(&err, false);
+	}
 	fill_stdio();
 	r = options_parse(rows, ARRAY_LEN(rows), argc, argv, q, &rest, &dashes, &err);
 	if (r == 1) {

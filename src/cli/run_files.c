@@ -164,6 +164,13 @@ int run_files_code(struct run_files *f, const struct spec *spec, struct cay_erro
 	return 0;
 }
 
+/* Compilers go by the extension, and a script that is known by -l or its first line may have none.
+ */
+static bool needs_extension(const struct spec *spec)
+{
+	return spec->language->compile[0] && language_by_extension(spec->file) != spec->language;
+}
+
 int run_files_entry(struct run_files *f, struct spec *spec, struct cay_error *err)
 {
 	const char *dot;
@@ -175,7 +182,7 @@ int run_files_entry(struct run_files *f, struct spec *spec, struct cay_error *er
 		(void)cay_fail(err, CAY_E_INVALID, 0, "no class in the Java source");
 		return cay_hint(err, "a program needs a class with a method main");
 	}
-	if (spec->kind == SPEC_FILE)
+	if (spec->kind == SPEC_FILE && (!f->data || !needs_extension(spec)))
 		return 0;
 	dot = strrchr(spec->entry, '.');
 	(void)snprintf(name, sizeof(name), "%.250s.java", dot ? dot + 1 : spec->entry);
@@ -206,6 +213,13 @@ static int read_script(struct run_files *f, const struct spec *spec, int fd, str
 		     : 0;
 }
 
+/* "#!" is no comment in the languages that are compiled, and in all of them this is one. */
+static void hide_first_line(struct buf *text, const struct language *language)
+{
+	if (language->compile[0] && text->len >= 2 && memcmp(text->data, "#!", 2) == 0)
+		memcpy(text->data, "//", 2);
+}
+
 /* Where it is run from its place: the host's own files, or the workspace. */
 static int stays(struct run_files *f, const struct spec *spec, struct cay_error *err)
 {
@@ -234,7 +248,11 @@ int run_files_script(struct run_files *f, const struct spec *spec, struct cay_er
 		return -1;
 	if (in_place)
 		return 0;
-	set_path(f, slash ? slash + 1 : spec->file);
+	if (needs_extension(spec))
+		set_path(f, spec->language->file_name);
+	else
+		set_path(f, slash ? slash + 1 : spec->file);
+	hide_first_line(&f->text, spec->language);
 	f->data = buf_str(&f->text);
 	f->len = f->text.len;
 	return 0;

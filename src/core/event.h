@@ -15,7 +15,8 @@ struct sink {
 	 * Bytes of the program, as they come. Returns how many were taken; fewer
 	 * than len means "not now", and the engine waits until wait_fd is writable.
 	 * -EPIPE: nobody reads this stream any more; the engine closes its end, and
-	 * the program finds a broken pipe. -EFBIG: a flood; the run is ended.
+	 * the program finds a broken pipe. -EFBIG: a flood, -ENOMEM: no room for it;
+	 * the run is ended.
 	 */
 	ssize_t (*output)(void *ctx, enum stream stream, const char *data, size_t len);
 	int wait_fd[STREAMS];

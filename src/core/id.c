@@ -1,7 +1,6 @@
 #include "core/id.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 
@@ -17,15 +16,16 @@ bool id_ok(const char *prefix, const char id[ID_SIZE])
 	       strlen(id + n + 1) == RANDOM_CHARS && strspn(id + n + 1, alphabet) == RANDOM_CHARS;
 }
 
-void id_make(const char *prefix, char id[ID_SIZE])
+int id_make(const char *prefix, char id[ID_SIZE])
 {
 	unsigned char random[RANDOM_CHARS];
 	char text[RANDOM_CHARS + 1];
 
 	if (getrandom(random, sizeof(random), 0) != (ssize_t)sizeof(random))
-		abort();
+		return -1;
 	for (int i = 0; i < RANDOM_CHARS; i++)
 		text[i] = alphabet[random[i] % 32];
 	text[RANDOM_CHARS] = '\0';
 	(void)snprintf(id, ID_SIZE, "%s_%s", prefix, text);
+	return 0;
 }

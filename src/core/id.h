@@ -7,8 +7,8 @@
 
 #define ID_SIZE 24
 
-/* "run_k3v0…" into id. Aborts if the kernel has no randomness: there is nothing sane to do. */
-void id_make(const char *prefix, char id[ID_SIZE]);
+/* "run_k3v0…" into id. 0, or -1 and errno if the kernel has no randomness. */
+int id_make(const char *prefix, char id[ID_SIZE]);
 
 /* Whether it is one of ours, with that prefix. */
 bool id_ok(const char *prefix, const char id[ID_SIZE]);

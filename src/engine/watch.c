@@ -60,6 +60,15 @@ static void end_by(struct pump *p, enum cause cause)
 		p->drain_ns = clock_now_ns();
 }
 
+static void end_by_error(struct pump *p)
+{
+	if (p->ret->cause == CAUSE_NONE) {
+		p->ret->error = errno;
+		p->ret->cause = CAUSE_ERROR;
+	}
+	end_by(p, CAUSE_ERROR);
+}
+
 /* Passes on what is pending; closes the stream when nobody wants it. */
 static void pass_on(struct pump *p, enum stream s)
 {
@@ -70,6 +79,11 @@ static void pass_on(struct pump *p, enum stream s)
 
 		if (n == -EFBIG) {
 			end_by(p, CAUSE_OUTPUT);
+			n = (ssize_t)b->len;
+		}
+		if (n == -ENOMEM) {
+			errno = ENOMEM;
+			end_by_error(p);
 			n = (ssize_t)b->len;
 		}
 		if (n < 0) {
@@ -91,6 +105,8 @@ static void read_output(struct pump *p, enum stream s)
 
 	if (n < 0 && (errno == EINTR || errno == EAGAIN))
 		return;
+	if (n < 0)
+		end_by_error(p);
 	if (n <= 0) {
 		fd_closep(&p->w->output[s]);
 		return;
@@ -273,7 +289,7 @@ void watch_until_end(struct watch *w, struct watched *ret)
 	while (!p.gone || (!p.cancelled && !output_ended(&p))) {
 		arm(&p, fds);
 		if (poll(fds, ONS, next_timeout(&p)) < 0 && errno != EINTR)
-			end_by(&p, CAUSE_CANCELLED);
+			end_by_error(&p);
 		else
 			serve(&p, fds);
 		check_time(&p);
@@ -325,7 +341,13 @@ static void ended_by_us(const struct watched *w, const struct limits *l, struct 
 		ret->status = STATUS_CANCELLED;
 		ret->signal = w->signal;
 		(void)snprintf(ret->message, sizeof(ret->message), "cancelled by %s",
-			       w->signal ? strsignal(w->signal) : "an error of ours");
+			       strsignal(w->signal));
+		break;
+	case CAUSE_ERROR:
+		ret->status = STATUS_SANDBOX_ERROR;
+		(void)snprintf(ret->message, sizeof(ret->message),
+			       "ended, because its output could not be taken: %s",
+			       strerror(w->error));
 		break;
 	case CAUSE_NONE:
 		break;

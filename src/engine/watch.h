@@ -18,6 +18,7 @@ enum cause {
 	CAUSE_MEMORY,
 	CAUSE_OUTPUT,
 	CAUSE_CANCELLED,
+	CAUSE_ERROR, /* of our own: what it prints would be lost */
 };
 
 struct watch {
@@ -40,6 +41,7 @@ struct watch {
 struct watched {
 	enum cause cause;
 	int signal;           /* CAUSE_CANCELLED: which one */
+	int error;            /* CAUSE_ERROR: errno */
 	uint64_t compiled_ns; /* when the compiler ended; 0: there was none, or it did not */
 };
 

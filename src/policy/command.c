@@ -13,6 +13,7 @@
 struct names {
 	const char *program, *tool, *script, *entry;
 	char memory[24];
+	char minor[VERSION_SIZE];
 };
 
 void command_done(struct command *c)
@@ -29,6 +30,7 @@ static const char *find_name(const struct names *n, const char *word, size_t len
 	} all[] = {
 		{"program", n->program}, {"tool", n->tool},     {"script", n->script},
 		{"entry", n->entry},     {"memory", n->memory}, {"build", ISLAND_BUILD},
+		{"minor", n->minor},
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(all); i++)
@@ -121,6 +123,14 @@ static int add_interpreter(struct command *c, const struct spec *spec, const str
 	return r;
 }
 
+/* "8.2" of 8.2.35 */
+static int minor_len(const char *version)
+{
+	size_t n = strcspn(version, ".");
+
+	return (int)(version[n] ? n + 1 + strcspn(version + n + 1, ".") : n);
+}
+
 static int add_language(struct command *c, const struct spec *spec, const struct runtime *rt,
 			const char *script, uint64_t memory_bytes)
 {
@@ -133,6 +143,7 @@ static int add_language(struct command *c, const struct spec *spec, const struct
 	};
 	int r = 0;
 
+	(void)snprintf(n.minor, sizeof(n.minor), "%.*s", minor_len(rt->version), rt->version);
 	(void)snprintf(n.memory, sizeof(n.memory), "%llu", (unsigned long long)memory_bytes);
 	for (size_t i = 0; i < LANGUAGE_WORDS_MAX && l->env[i] && r == 0; i++)
 		r = add_word(&c->env, &n, l->env[i]);

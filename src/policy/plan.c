@@ -103,7 +103,9 @@ static int decide_env(const struct spec *spec, const struct limits *limits,
 	const char *const base[][2] = {
 		{"PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"},
 		/* What programs keep at home has no place in a host directory, or none at all. */
-		{"HOME", spec->workspace.source ? "/tmp" : ISLAND_WORKSPACE},
+		{"HOME", spec->workspace.source && spec->engine != ENGINE_DIRECT
+				 ? "/tmp"
+				 : ISLAND_WORKSPACE},
 		{"USER", "cay"},
 		{"LOGNAME", "cay"},
 		{"SHELL", "/bin/sh"},
@@ -189,13 +191,18 @@ int plan_make(const struct spec *spec, const struct settings *settings,
 	int r;
 
 	(void)add(&b, ""); /* offset 0 */
-	id_make("run", b.head.id);
+	if (id_make("run", b.head.id) < 0) {
+		buf_done(&b.text);
+		return cay_fail(err, CAY_E_INTERNAL, errno, "name the run");
+	}
 	if (decide_limits(spec, settings, &b.head.limits, err) < 0 ||
 	    check_targets(spec, err) < 0) {
 		buf_done(&b.text);
 		return -1;
 	}
-	b.failed = command_make(spec, runtime, script, b.head.limits.memory_bytes, &command);
+	if (b.failed == 0)
+		b.failed =
+			command_make(spec, runtime, script, b.head.limits.memory_bytes, &command);
 	if (b.failed == 0)
 		b.failed = decide_env(spec, &b.head.limits, &command.env, &env);
 	push_all(&b, &b.head.compile, &command.compile);

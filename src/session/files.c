@@ -79,31 +79,42 @@ struct owner {
 	gid_t gid;
 };
 
-static struct owner owner_of(const struct island_files *f, int top)
+static int find_owner(const struct island_files *f, int top, struct owner *ret)
 {
 	struct stat st;
 
-	if (!f->as_owner || fstat(top, &st) < 0)
-		return (struct owner){0};
-	return (struct owner){.act = true, .uid = st.st_uid, .gid = st.st_gid};
+	*ret = (struct owner){0};
+	if (!f->as_owner)
+		return 0;
+	if (fstat(top, &st) < 0)
+		return -errno;
+	*ret = (struct owner){.act = true, .uid = st.st_uid, .gid = st.st_gid};
+	return 0;
 }
 
-static void become_owner(const struct owner *o)
+/* These calls say who one was, never that they failed: so they are asked again. */
+static bool set_fs_ids(uid_t uid, gid_t gid)
 {
-	if (!o->act)
-		return;
-	(void)setfsgid(o->gid);
-	(void)setfsuid(o->uid);
+	(void)setfsgid(gid);
+	(void)setfsuid(uid);
+	return setfsgid((gid_t)-1) == (int)gid && setfsuid((uid_t)-1) == (int)uid;
+}
+
+/* 0, or -1 and errno; become_self() is due in any case. */
+static int become_owner(const struct owner *o)
+{
+	if (!o->act || set_fs_ids(o->uid, o->gid))
+		return 0;
+	errno = EPERM;
+	return -1;
 }
 
 static void become_self(const struct owner *o)
 {
 	int saved = errno;
 
-	if (o->act) {
-		(void)setfsuid(geteuid());
-		(void)setfsgid(getegid());
-	}
+	if (o->act && !set_fs_ids(geteuid(), getegid()))
+		abort(); /* somebody else for good: nothing is safe to do */
 	errno = saved;
 }
 
@@ -112,8 +123,9 @@ static int open_dir(const struct owner *o, int at, const char *name)
 {
 	int fd;
 
-	become_owner(o);
-	fd = mkdirat(at, name, 0755) < 0 && errno != EEXIST ? -1 : 0;
+	fd = become_owner(o);
+	if (fd == 0 && mkdirat(at, name, 0755) < 0 && errno != EEXIST)
+		fd = -1;
 	become_self(o);
 	if (fd == 0)
 		fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -155,8 +167,7 @@ static int create(const struct owner *o, int dir, const char *name, mode_t mode)
 	const int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
 	int fd;
 
-	become_owner(o);
-	fd = openat(dir, name, flags, 0600);
+	fd = become_owner(o) < 0 ? -1 : openat(dir, name, flags, 0600);
 	if (fd < 0 && errno == EEXIST && unlinkat(dir, name, 0) == 0)
 		fd = openat(dir, name, flags, 0600);
 	if (fd >= 0 && fchmod(fd, mode & 0777) < 0)
@@ -175,8 +186,9 @@ int files_write(const struct island_files *f, const char *path, const void *data
 
 	if (split_writable(f, path, &top, &rest, err) < 0)
 		return -1;
-	owner = owner_of(f, top);
-	dir = open_parent(&owner, top, rest, &name);
+	dir = find_owner(f, top, &owner);
+	if (dir == 0)
+		dir = open_parent(&owner, top, rest, &name);
 	fd = dir < 0 ? dir : create(&owner, dir, name, mode);
 	r = fd < 0 ? fd : fd_write_all(fd, data, len);
 	return r < 0 ? cay_fail(err, r == -ENOSPC ? CAY_E_TOO_LARGE : CAY_E_INVALID, -r,
@@ -268,8 +280,9 @@ int files_put(const struct island_files *f, int from_fd, const char *from, const
 	}
 	if (split_writable(f, to, &top, &rest, err) < 0)
 		return -1;
-	owner = owner_of(f, top);
-	dir = open_parent(&owner, top, rest, &name);
+	dir = find_owner(f, top, &owner);
+	if (dir == 0)
+		dir = open_parent(&owner, top, rest, &name);
 	r = dir < 0 ? dir : put_entry(&owner, from_fd, dir, name, 0);
 	if (r == -ENOSPC) {
 		(void)cay_fail(err, CAY_E_TOO_LARGE, -r, "--put %s", from);
@@ -303,6 +316,16 @@ static int copy_data(int from, int to, off_t size)
 	return ftruncate(to, size) < 0 ? -errno : 0;
 }
 
+/* Whether a file may take its place: root's --get to /dev/null must not make a file of that. */
+static int check_replaceable(int dir, const char *name)
+{
+	struct stat st;
+
+	if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return errno == ENOENT ? 0 : -errno;
+	return S_ISREG(st.st_mode) || S_ISLNK(st.st_mode) ? 0 : -EEXIST;
+}
+
 int files_save(int dir_fd, const char *path, int from_fd, size_t size, struct cay_error *err)
 {
 	const struct owner self = {0};
@@ -311,8 +334,12 @@ int files_save(int dir_fd, const char *path, int from_fd, size_t size, struct ca
 	int r;
 
 	dir = open_parent(&self, dir_fd, path, &name);
-	to = dir < 0 ? dir : create(&self, dir, name, 0644);
+	to = dir < 0 ? dir : check_replaceable(dir, name);
+	if (to == 0)
+		to = create(&self, dir, name, 0644);
 	r = to < 0 ? to : copy_data(from_fd, to, (off_t)size);
+	if (to >= 0 && r < 0)
+		(void)unlinkat(dir, name, 0); /* half a file looks like a whole one */
 	return r < 0 ? cay_fail(err, CAY_E_INVALID, -r, "bring %s out", path) : 0;
 }
 
@@ -383,11 +410,13 @@ static int walk_dir(struct walk *w, int dir, const char *path, int depth, struct
 		int n = snprintf(sub, sizeof(sub), "%s%s%s", path, *path ? "/" : "",
 				 names.items[i]);
 
-		become_owner(&w->owner);
 		/* O_NONBLOCK: a FIFO must not hold us. */
-		fd = openat(dir, names.items[i],
-			    O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
+		if (become_owner(&w->owner) == 0)
+			fd = openat(dir, names.items[i],
+				    O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
 		become_self(&w->owner);
+		if (fd < 0 && (errno == ENOMEM || errno == EMFILE || errno == ENFILE))
+			return cay_fail(err, CAY_E_INTERNAL, errno, "open /%s", sub);
 		if (fd < 0 || n < 0 || (size_t)n >= sizeof(sub) || fstat(fd, &st) < 0)
 			continue;
 		r = 0;
@@ -409,7 +438,8 @@ int files_get(const struct island_files *f, const char *glob, files_get_fn *fn, 
 
 	if (split(f, glob, &top, &w.glob, err) < 0)
 		return -1;
-	w.owner = owner_of(f, top);
+	if (find_owner(f, top, &w.owner) < 0)
+		return cay_fail(err, CAY_E_INTERNAL, errno, "look at the workspace");
 	if (top == f->tmp && f->tmp >= 0)
 		w.prefix = "/tmp/";
 	while (strncmp(w.glob, "./", 2) == 0)

@@ -26,6 +26,8 @@
 	"globalThis.__filename = process.argv[1];"                             \
 	"globalThis.__dirname = process.cwd();"
 
+#define PHP_INI(name) ":/usr/share/php{minor}-" name "/" name
+
 const struct language languages[] = {
 	{
 		.name = "python",
@@ -92,6 +94,10 @@ const struct language languages[] = {
 		.code_option = "-r",
 		.code_args = {"--"},
 		.code_open = "<?php\n",
+		/* Debian's list of extensions is in /etc; their packages have each one's here. */
+		.env = {"PHP_INI_SCAN_DIR=" PHP_INI("bcmath") PHP_INI("curl") PHP_INI("gd")
+				PHP_INI("gmp") PHP_INI("intl") PHP_INI("mbstring")
+					PHP_INI("sqlite3") PHP_INI("xml") PHP_INI("zip")},
 		.versions = {{NULL, "PHP/"}},
 		.package = "php-cli",
 	},

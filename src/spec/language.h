@@ -43,7 +43,7 @@ struct language_option {
  * All lists end with a NULL. In the words of compile, run and env stand for:
  * {program}, {tool} their paths, {script} the source, {build} a directory of
  * the compiler's own, {entry} the class that begins a Java program, {memory} the
- * memory limit in bytes.
+ * memory limit in bytes, {minor} the first two numbers of the version.
  */
 struct language {
 	const char *name;

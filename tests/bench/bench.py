@@ -18,6 +18,8 @@ import tempfile
 import time
 from pathlib import Path
 
+import abuse
+
 ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).resolve().parent
 ETC_OF_HOST = ("alternatives", "fonts", "ld.so.cache", "localtime", "os-release", "protocols",
@@ -45,6 +47,8 @@ SIZES = {
     "tax_rounds": (50, 15),
     "tax_calls": (12_000, 8_000),
     "tax_loops": (3_000_000, 2_000_000),
+    "islands": (1000, 100),
+    "abuse_seconds": (3, 0.5),     # for each kind of bomb
 }
 
 
@@ -242,6 +246,17 @@ class Bench:
                           "p25": sorted(ns)[len(ns) // 4]} for what, ns in rows.items()}
             for name, rows in times.items()}
 
+    def density(self):
+        try:
+            self.result["density"] = run_json(
+                [str(self.tools / "density_bench"), str(self.size("islands"))], env=self.env,
+                stderr=subprocess.PIPE)
+        except subprocess.CalledProcessError as error:
+            self.skipped["density"] = why_failed(error)
+
+    def abuse(self):
+        self.result["abuse"] = abuse.measure(self.cay.binary, self.size("abuse_seconds"))
+
     def footprint(self):
         stripped = self.scratch / "stripped"
         run(["strip", "-o", str(stripped), self.cay.binary])
@@ -317,6 +332,11 @@ def targets_of(result):
             continue
         yield (label, rows["cay"][what]["median"] / rows["bare"][what]["median"],
                rows["cay"][what]["p25"] / rows["bare"][what]["p25"], most, "x")
+    if "density" in result:
+        gone = result["density"]["end_us"] / 1e6
+        yield ("density: all islands gone", gone, gone, 2.0, "s")
+    failed = sum(row["failed"] for row in result["abuse"]["cay"].values())
+    yield ("runs that failed beside bombs", failed, failed, 0, "")
     foot = result["footprint"]
     yield ("on disk", foot["bytes"] / 1e6, foot["bytes_stripped"] / 1e6, 1.5, "MB")
     yield ("resident, at most", foot["peak_rss"] / 1e6, foot["peak_rss"] / 1e6, 3.0, "MB")
@@ -357,6 +377,17 @@ def print_launcher(result):
             print(f"  {name:<32}" + "".join(f"{v:9.0f}" for v in row.values()))
 
 
+def print_density(result):
+    if "density" not in result:
+        return
+    d = result["density"]
+    print(f"\n{'islands alive at once':<34}{'p25':>9}{'median':>9}  ms to make the next one")
+    for n, row in d["cost_at"].items():
+        print(f"  {n:<32}{row['p25'] / 1e3:9.2f}{row['median'] / 1e3:9.2f}")
+    print(f"  {d['kib_each']:.0f} KiB each, kernel and all; all {d['islands']} gone in "
+          f"{d['end_us'] / 1e6:.2f} s")
+
+
 def print_tax(tax):
     print(f"\n{'inside, ns for each':<34}{'bare':>9}" +
           "".join(f"{name:>12}{'x bare':>8}" for name in tax if name != "bare"))
@@ -375,6 +406,8 @@ def print_report(result):
         print(f"  {name}: not measured: {why}")
     print_launcher(result)
     print_tax(result["tax"])
+    print_density(result)
+    abuse.print_table(result["abuse"])
     foot = result["footprint"]
     print(f"\ncay: {foot['bytes'] / 1e3:.0f} kB on disk ({foot['bytes_stripped'] / 1e3:.0f} kB "
           f"stripped), {foot['peak_rss'] / 1e6:.2f} MB resident at most, an island's init "
@@ -411,6 +444,8 @@ def main():
         bench.launcher()
         bench.tax()
         bench.footprint()
+        bench.density()
+        bench.abuse()
     result = bench.result
     result["not_measured"] = bench.skipped
     result["targets"] = judge(result)

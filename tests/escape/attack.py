@@ -1,15 +1,128 @@
-"""How attacks are made: code that runs on an island, one try a line, and says how each ended."""
+"""How attacks are made and told: code that runs on an island, one try a line, and says how each ended.
 
+A test of an attack has its number, `@attack(17)`. At the end of a run there is a line for each of
+them: the number, what was tried (the test's docstring) and what happened (told() and
+assert_refused()). The table in README.md is made of ATTACKS, see table.py.
+"""
+
+import collections
 import json
+import os
 import platform
+import shutil
+import subprocess
 
 import pytest
 
+from support import must_work
+
 x86_64 = pytest.mark.skipif(platform.machine() != "x86_64", reason="the numbers are x86_64's")
+
+# number: what the program tries, what it gets. Numbers stay: new attacks are added at the end
+# of a family's range or after the last one.
+ATTACKS = {
+    "Out of the files": {
+        1: ("opens, maps, executes or changes cay's own binary through /proc",
+            "refused; the binary is unchanged"),
+        2: ("a working directory in /proc/self/fd; looks for open fds",
+            "refused; only 0, 1 and 2 are open"),
+        3: ("has symlinks and files where mounts go",
+            "the start fails, or the mount stays inside"),
+        4: ("swaps a directory with a symlink while another run mounts it, puts and gets files",
+            "no host file is read, written or made"),
+        5: ("file names with links, `..`, `//`, newlines, 4 kB, 10,000 levels",
+            "refused or kept inside"),
+        6: ("makes cay fetch pipes, devices, sockets, 8 TiB of nothing, a file that grows",
+            "prompt and bounded"),
+        7: ("hard links to files outside", "the outside file is unchanged"),
+        8: ("trees to put in with links, devices, set-id bits, endless depth",
+            "left out or refused"),
+        9: ("mounts of forbidden paths by another name, or swapped after the check", "refused"),
+        10: ("set-id bits, file capabilities, devices and sockets, used or left behind",
+             "refused; none on the host"),
+        11: ("connects to a Unix socket in a mounted directory",
+             "**works** where its file mode allows it: a limit; nothing is mounted by default"),
+    },
+    "Out of the kernel's fences": {
+        12: ("makes or enters namespaces; looks for capabilities", "refused; all sets are empty"),
+        13: ("mounts, cgroups, /proc/sys, sysrq, memory and OOM score of others", "refused"),
+        14: ("kcore, kallsyms, keys, firmware, powercap", "absent, empty or refused"),
+        15: ("int 0x80, x32, io_uring, bpf, keyctl, modules, ptrace of others",
+             "refused; int 0x80 is death"),
+        16: ("vsock, raw, packet, crypto and odd netlink sockets", "refused"),
+        17: ("types into the caller's terminal", "refused; the terminal is silent"),
+        18: ("IPC, sockets, queues, keys, locks, files of the host and of neighbours",
+             "not there; but inotify and flock on `/usr` **work**: a limit"),
+        19: ("dumps a huge core", "no file, no handler"),
+    },
+    "Out of the limits": {
+        20: ("fork and thread bombs, daemons that hide", "held; all gone at the end"),
+        21: ("memory of every kind, by one and by many", "`out_of_memory`"),
+        22: ("fills disk and inodes, hides in deleted files", "ENOSPC; nothing is left"),
+        23: ("floods the output", "truncated or ended; cay's memory stays flat"),
+        24: ("burns all CPUs", "held to the limit; others go on"),
+        25: ("never ends: stopped, deaf, stuck", "killed on time"),
+        26: ("takes all fds, timers, watches, queues, signals", "bounded"),
+    },
+    "Out of the network": {
+        27: ("looks for any network, name, service or neighbour", "nothing but its own loopback"),
+    },
+    "Out of the service": {
+        34: ("escape sequences, bad UTF-8 and bidi in output and names",
+             "shown, not obeyed; exact in JSON"),
+        35: ("shell characters, newlines, options as values", "never interpreted"),
+    },
+}
+
+
+def attack(number):
+    """Marks a test as one of attack number."""
+    assert any(number in family for family in ATTACKS.values()), number
+    return pytest.mark.attack(number)
+
+
+def rounds():
+    """How often a race is tried: a glimpse in `make test`, in earnest in a soak."""
+    return 10000 if os.environ.get("CAY_SOAK") == "1" else 100
+
+
+def soon():
+    """100 ms on a machine that has the time; as much more as others wait for its CPUs."""
+    return 0.1 * max(1, os.getloadavg()[0] / os.cpu_count())
+
+
+# What happened in the test that runs: word -> how often.
+_happened = collections.Counter()
+
+
+def told(what):
+    """Notes what an attack came to, for the line about it."""
+    _happened[what] += 1
+
+
+def take_told():
+    words = collections.Counter(_happened)
+    _happened.clear()
+    return words
+
+
+def compile_c(place, name, code, *options):
+    """A static program, made of C code on the host; returns its path."""
+    if not shutil.which("cc"):
+        must_work("no C compiler")
+    source, program = place / f"{name}.c", place / name
+    source.write_text(code)
+    done = subprocess.run(["cc", "-O1", "-static", *options, "-o", program, source],
+                          capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    program.chmod(0o755)
+    return program
+
 
 PRELUDE = """
 import ctypes, errno, fcntl, json, os, signal, socket, struct, sys, time
 libc = ctypes.CDLL(None, use_errno=True)
+libc.syscall.restype = ctypes.c_long
 results = {}
 def call(number, *args):
     ctypes.set_errno(0)
@@ -39,3 +152,4 @@ def assert_refused(results, *errors):
     assert results
     wrong = {name: how for name, how in results.items() if how not in errors}
     assert not wrong, wrong
+    _happened.update(results.values())

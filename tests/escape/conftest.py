@@ -1,9 +1,12 @@
 """The end-to-end tests' own fixtures, and an island as root makes it and as an ordinary user does."""
 
+import dataclasses
 import importlib.util
 import os
 import pathlib
+import shutil
 import sys
+import tempfile
 
 import pytest
 
@@ -15,6 +18,10 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 _spec = importlib.util.spec_from_file_location("integration_conftest", INTEGRATION / "conftest.py")
 _module = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(_module)
+
+from attack import ATTACKS, rounds, take_told  # noqa: E402: after the paths are set
+from support import STRANGER  # noqa: E402
+from table import Outcome, lines, write_table  # noqa: E402
 
 scratch = _module.scratch
 binary_runs = _module.binary_runs
@@ -44,11 +51,71 @@ def island(request):
 @pytest.fixture
 def shared(scratch, config, root):
     """A host directory of somebody's that two islands may write to; with the settings for it."""
-    import shutil
-    import tempfile
     path = pathlib.Path(tempfile.mkdtemp(prefix="s-", dir=scratch))
     path.chmod(0o755)
     os.chown(path, 1234, 1234)
     path_config = config(f"[mounts]\nwrite = {path}\n")
     yield path, path_config
     shutil.rmtree(path)
+
+
+@pytest.fixture
+def workspace(island, shared):
+    """A directory that the island may write to, and the options and settings that mount it there."""
+    path, path_config = shared
+    if island.prefix:
+        os.chown(path, STRANGER, STRANGER)
+    return Workspace(path, path.stat().st_uid, ("--workspace", f"{path}:rw"), path_config)
+
+
+@pytest.fixture
+def race_rounds():
+    return rounds()
+
+
+@dataclasses.dataclass
+class Workspace:
+    path: pathlib.Path
+    owner: int
+    options: tuple
+    config: pathlib.Path
+
+
+# One line for each attack at the end, and README's table.
+
+outcomes = {}
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "attack(number): a test of the attack with that number")
+
+
+def pytest_addoption(parser):
+    parser.addoption("--write-table", action="store_true",
+                     help="write README's table of attacks, if all of them were refused")
+
+
+@pytest.fixture(autouse=True)
+def told_afresh():
+    take_told()
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    report = (yield).get_result()
+    mark = item.get_closest_marker("attack")
+    if mark is None or (report.when != "call" and report.passed):
+        return
+    key = mark.args[0], item.function.__module__, item.function.__name__
+    outcome = outcomes.setdefault(key, Outcome(mark.args[0], item.function.__doc__))
+    outcome.add("limit" if hasattr(report, "wasxfail") else report.outcome, take_told())
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    if not outcomes:
+        return
+    terminalreporter.section("attacks")
+    for line in lines(outcomes.values()):
+        terminalreporter.write_line(line)
+    if config.getoption("--write-table"):
+        terminalreporter.write_line(write_table(ATTACKS, outcomes.values()))

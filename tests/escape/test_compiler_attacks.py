@@ -1,26 +1,29 @@
 """Attacks by what a compiler was made to run: it is there while cay's own process still waits."""
 
+import hashlib
 import json
+import pathlib
 
 import pytest
 
-from attack import PRELUDE, assert_refused, x86_64
+from attack import PRELUDE, assert_refused, attack, told, x86_64
+from support import CAY
 
 
 @pytest.fixture
-def compiler(cay, place, config):
+def compiler(island, place, config):
     """Runs Python code as the compiler of a C program; returns the result."""
     bin_dir = place / "toolchain" / "bin"
     bin_dir.mkdir(parents=True)
     conf = config(f"[language c]\npath = {bin_dir.parent}\n")
 
-    def run(code, *options):
+    def run(code, *options, main="#!/bin/sh\necho program"):
         program = bin_dir / "gcc-20"
         program.write_text(f"#!/usr/bin/python3\n{PRELUDE}\n{code}\n"
-                           "open('/tmp/cay-build/main', 'w').write('#!/bin/sh\\necho program')\n"
+                           f"open('/tmp/cay-build/main', 'w').write({main!r})\n"
                            "os.chmod('/tmp/cay-build/main', 0o755)\nprint(json.dumps(results))\n")
         program.chmod(0o755)
-        return cay.run("--json", *options, "-l", "c", "-c", "int main;", config=conf).json
+        return island.run("--json", *options, "-l", "c", "-c", "int main;", config=conf).json
 
     return run
 
@@ -30,6 +33,7 @@ def results_of(result):
     return json.loads(result["compile"]["output"].splitlines()[-1])
 
 
+@attack(1)
 @x86_64
 def test_the_waiting_process_is_shut(compiler):
     """The process that waits for the compiler has init's memory and the control socket."""
@@ -52,7 +56,9 @@ assert os.getppid() == 2
     assert_refused(results, "EACCES", "EPERM")
 
 
+@attack(2)
 def test_no_socket_is_inherited(compiler):
+    """A compiler has no fd but 0 to 2."""
     results = results_of(compiler("""
 for fd in range(3, 64):
     attempt(str(fd), lambda: os.fstat(fd))
@@ -60,18 +66,23 @@ for fd in range(3, 64):
     assert_refused(results, "EBADF")
 
 
+@attack(25)
 @pytest.mark.parametrize("how", ["KILL", "TERM", "SEGV"])
 def test_killing_the_waiting_process_ends_the_run(compiler, how):
+    """The compiler kills the process that waits for it: the run is over."""
     result = compiler(f"import signal\nos.kill(os.getppid(), signal.SIG{how})\ntime.sleep(20)")
     assert result["status"] == "signal" and result["stdout"] == ""
     assert result["usage"]["wall_ms"] < 10000
 
 
+@attack(25)
 def test_stopping_the_waiting_process_is_ended_by_time(compiler):
+    """The compiler stops the process that waits for it: the time limit holds."""
     result = compiler("os.kill(os.getppid(), signal.SIGSTOP)", "--timeout", "1s")
     assert result["status"] == "timeout" and result["stdout"] == ""
 
 
+@attack(20)
 def test_the_compilers_limits_are_the_runs(compiler):
     """Its processes, its memory and its files count as the program's do."""
     results = results_of(compiler("""
@@ -91,3 +102,34 @@ attempt('network', lambda: socket.create_connection(('1.1.1.1', 53), 1))
 """, "-m", "400m"))
     assert results == {"forks": "EAGAIN", "writes": "ENOSPC", "outside": "EROFS",
                        "network": "ENETUNREACH"}
+
+
+@attack(20)
+def test_nothing_of_the_compilers_lives_on(compiler):
+    """A process that the compiler left running would be there when cay's own process execs the program."""
+    result = compiler("""
+for n in range(5):
+    if os.fork() == 0:
+        os.setsid()
+        for s in (1, 2, 15): signal.signal(s, signal.SIG_IGN)
+        if n == 0: os.kill(os.getpid(), signal.SIGSTOP)
+        while True: time.sleep(1)
+""", main="#!/bin/sh\nsleep 0.1\necho /proc/[0-9]*")
+    assert result["stdout"].split() == ["/proc/1", "/proc/2"], result
+    told("killed")
+
+
+@attack(1)
+def test_own_binary_as_the_interpreter(island, place):
+    """CVE-2019-5736: a program "#!/proc/self/exe", which is cay when it execs."""
+    before = hashlib.sha256(pathlib.Path(CAY).read_bytes()).digest()
+    for interpreter, ran in (("/proc/self/exe", None), ("/usr/bin/env echo", "./script\n")):
+        (place / "script").write_text(f"#!{interpreter}\n")
+        (place / "script").chmod(0o755)
+        done = island.run("--workspace", ".", "--", "./script")
+        if ran:
+            assert done.ok().text == ran
+        else:
+            assert done.rc == 126 and "Permission denied" in done.errors
+    assert hashlib.sha256(pathlib.Path(CAY).read_bytes()).digest() == before
+    told("EACCES")

@@ -1,98 +1,23 @@
-"""Attacks through files: what an island leaves in a shared directory, and what --get brings out."""
+"""Attacks through files that go in by --put and come out by --get."""
 
+import base64
 import os
+import socket
 import subprocess
 import sys
 
 import pytest
 
-from attack import assert_refused, tries, x86_64
-from support import OURS
+from attack import assert_refused, attack, told, tries, x86_64
+from support import OURS, STRANGER
 
 
-@x86_64
-def test_set_id_bits_devices_and_capabilities(cay, shared):
-    """A writable workspace is no way to leave a set-id file, a device or a capability on the host."""
-    path, config = shared
-    results = tries(cay, """
-open('plain', 'w').close()
-fd = os.open('plain', os.O_RDWR)
-attempt('chmod', lambda: os.chmod('plain', 0o4755))
-attempt('chmod g', lambda: os.chmod('plain', 0o2755))
-attempt('chmod high', lambda: call(90, b'plain', ctypes.c_long(0o4755 | 0xffff << 32)))
-attempt('fchmod', lambda: os.fchmod(fd, 0o6755))
-attempt('fchmodat', lambda: call(268, -100, b'plain', 0o4755))
-attempt('fchmodat2', lambda: call(452, -100, b'plain', 0o4755, 0))
-attempt('open', lambda: os.open('a', os.O_CREAT | os.O_WRONLY, 0o4755))
-attempt('tmpfile', lambda: os.open('.', os.O_TMPFILE | os.O_WRONLY, 0o4755))
-attempt('creat', lambda: call(85, b'b', 0o4755))
-attempt('openat2', lambda: call(437, -100, b'c', struct.pack('3Q', os.O_CREAT | os.O_WRONLY, 0o4755, 0), 24))
-attempt('mkdir', lambda: call(83, b'd', 0o2777))
-attempt('mkdirat', lambda: call(258, -100, b'e', 0o7777))
-attempt('mknod', lambda: os.mknod('f', 0o104755))
-attempt('device', lambda: os.mknod('g', 0o20666, os.makedev(1, 3)))
-attempt('disk', lambda: os.mknod('h', 0o60666, os.makedev(254, 0)))
-attempt('whiteout', lambda: os.mknod('i', 0o20666, 0))
-attempt('capability', lambda: os.setxattr('plain', 'security.capability', bytes.fromhex('01000002ffff') + bytes(14)))
-attempt('capability 3', lambda: os.setxattr('plain', 'security.capability', bytes.fromhex('01000003ffff') + bytes(18)))
-attempt('trusted', lambda: os.setxattr('plain', 'trusted.x', b'x'))
-attempt('chown', lambda: os.chown('plain', 0, 0))
-attempt('immutable', lambda: fcntl.ioctl(fd, 0x40086602, struct.pack('l', 0x10)))
-attempt('control', lambda: os.chmod('plain', 0o755))
-""", "--workspace", f"{path}:rw", config=config)
-    assert results.pop("control") == "worked"
-    assert_refused(results, "EPERM", "ENOSYS", "EOVERFLOW", "EINVAL", "EOPNOTSUPP", "ENOTTY")
-    cay.run("--workspace", f"{path}:rw", "--", "sh", "-c",
-            "cp -p /usr/bin/su p; install -m 4755 /usr/bin/id q; tar -C /usr/bin -c su | tar -xp; true",
-            config=config)
-    for entry in os.scandir(path):
-        st = entry.stat(follow_symlinks=False)
-        assert st.st_mode & 0o6000 == 0 and st.st_uid == 1234, entry.name
-        assert entry.is_file(follow_symlinks=False), entry.name
-        assert "security.capability" not in os.listxattr(entry.path)
+def result_files(result):
+    """The files in a result of --json: {path: bytes}."""
+    return {f["path"]: base64.b64decode(f["data"]) for f in result["files"]}
 
 
-SWAP = """
-import ctypes, os
-exchange = ctypes.CDLL(None).renameat2
-for name in ('d', 'sub'):
-    os.makedirs(name, exist_ok=True)
-    os.symlink(VICTIM, name + '-link')
-open('d/f', 'w').write('inside')
-print('up', flush=True)
-while True:
-    exchange(-100, b'd', -100, b'd-link', 2)
-    exchange(-100, b'sub', -100, b'sub-link', 2)
-"""
-
-
-def test_swapped_directories(cay, shared, place):
-    """CVE-2021-30465: a directory swaps with a symlink while another run mounts, puts and gets."""
-    path, config = shared
-    victim = place / "victim"
-    victim.mkdir(mode=0o700)
-    (victim / "f").write_text("HOSTSECRET")
-    (place / "new").write_text("new")
-    swapper = cay.start("run", "--workspace", f"{path}:rw", "-c", f"VICTIM = {str(victim)!r}\n{SWAP}",
-                        config=config)
-    assert swapper.stdout.readline() == b"up\n"
-    ok = 0
-    try:
-        for n in range(60):
-            out = place / f"out{n}"
-            done = cay.run("--workspace", f"{path}:rw", "--put", f"{place}/new:d/f", "--get", f"d/*:{out}/",
-                           "--", "true", config=config)
-            ok += done.rc == 0
-            assert not [f for f in out.rglob("*") if f.is_file() and "HOSTSECRET" in f.read_text()]
-            done = cay.run("--workspace", f"{path}/sub:rw", "--", "sh", "-c", "cat f; echo >w", config=config)
-            assert b"HOSTSECRET" not in done.out
-    finally:
-        swapper.terminate()
-        swapper.communicate(timeout=5)
-    assert ok > 0, "the swap was never lost: nothing was tried"
-    assert [p.name for p in victim.iterdir()] == ["f"] and (victim / "f").read_text() == "HOSTSECRET"
-
-
+@attack(6)
 def test_get_of_odd_things(island, place):
     """A FIFO, a socket, links, 8 TiB of nothing: prompt, and no host file is touched or read."""
     (place / "keep").write_text("mine")
@@ -108,6 +33,7 @@ open('o-real', 'w').write('x')""").ok()
     assert not (place / "o-huge").exists()
 
 
+@attack(5)
 def test_get_does_not_write_through_links(island, place, scratch):
     """Links in the caller's directory are replaced, or refused as directories; never followed."""
     target = scratch / "target"
@@ -130,11 +56,13 @@ def _peak_mib(cay, *args):
                               capture_output=True, timeout=40).stdout)
 
 
+@attack(6)
 def test_get_of_a_sparse_file_is_bounded(cay):
     """An island of 5 MB of disk must not make cay itself hold 200 MB, nor write them out."""
     assert _peak_mib(cay, "--disk", "5m", "--get", "o", "-c", "open('o', 'w').truncate(200 << 20)") < 100
 
 
+@attack(18)
 @x86_64
 def test_leases(cay, shared):
     """A lease on a file of a shared directory stops the host's open() for 45 s: refused."""
@@ -145,6 +73,7 @@ attempt('lease', lambda: fcntl.fcntl(f, 1024, fcntl.F_WRLCK))
 """, "--workspace", f"{path}:rw", config=config), "EPERM", "EINVAL")
 
 
+@attack(6)
 def test_get_reads_only_what_the_island_may(cay, shared, place):
     """Root's private file in the workspace is not handed out, readable by all."""
     path, config = shared
@@ -152,3 +81,143 @@ def test_get_reads_only_what_the_island_may(cay, shared, place):
     (path / "private").chmod(0o600)
     done = cay.run("--workspace", f"{path}:rw", "--get", f"*:{place}/out/", "--", "true", config=config)
     assert b"ROOTS" not in done.out and not (place / "out" / "private").exists()
+
+
+@attack(13)
+def test_what_the_island_says_of_itself_stays(island):
+    """/sys is on the same file system as /tmp, and a user's island is of one id: read-only all the same."""
+    results = tries(island, """
+for path in [os.path.join(d, n) for d, _, names in os.walk('/sys') for n in names]:
+    attempt(f'write {path}', lambda: os.open(path, os.O_WRONLY))
+    attempt(f'chmod {path}', lambda: os.chmod(path, 0o666))
+    attempt(f'unlink {path}', lambda: os.unlink(path))
+    attempt(f'link {path}', lambda: os.link(path, '/tmp/x'))
+for path in [d for d, _, _ in os.walk('/sys')]:
+    attempt(f'mkdir in {path}', lambda: os.mkdir(f'{path}/x'))
+    attempt(f'rename {path}', lambda: os.rename(path, '/tmp/y'))
+""")
+    assert_refused(results, "EROFS", "EACCES", "EPERM", "EXDEV", "EBUSY")
+    assert tries(island, "attempt('tmp', lambda: os.mkdir('/tmp/x'))") == {"tmp": "worked"}
+
+
+@attack(5)
+def test_names_that_lead_out(island, place):
+    """--get through links to /etc and /, through "..", "//", absolute and odd names: none leads out."""
+    (place / "mine").write_text("mine")
+    done = island.run("--json", "-c", """
+import os
+os.symlink('/etc', 'link'); os.symlink('/', 'root'); os.symlink('..', 'up'); os.symlink('/proc/self/root', 'magic')
+os.mkdir('real'); open('real/f', 'w').write('fine'); os.symlink('real', 'alias')
+for name in ('a\\nb', 'a\\\\b', '-rf', '*', 'n' * 255, '...', ' ', 'x\\x1b[2J', b'\\xff'): open(name, 'w').write('fine')
+""", *[o for glob in ("link/*", "link/passwd", "root/etc/passwd", "up/etc/passwd", "magic/etc/passwd", "alias/f",
+                      "**", ".../*", "*") for o in ("--get", glob)]).json
+    files = result_files(done)
+    assert {"real/f", "-rf", "*", "n" * 255, "a\nb"} <= set(files)
+    assert not [n for n in files if n.startswith(("link", "root", "up/", "magic", "alias"))]
+    assert set(files.values()) == {b"fine"}
+    told("kept inside")
+
+
+@attack(5)
+def test_names_to_put(island, place):
+    """--put to names that lead out or are too long: refused, and nothing runs."""
+    (place / "f").write_text("x")
+    for name in ("../x", "a/../../x", "/etc/x", "/workspace/../x", "/tmp/../etc/x", "a/./b", "n" * 256, "d/" + "n" * 4096):
+        done = island.run("--json", "--put", f"{place}/f:{name}", "--", "echo", "ran")
+        assert done.rc == OURS and done.error["code"] in ("invalid_request", "too_large"), done
+        told(done.error["code"])
+
+
+@attack(5)
+def test_control_names_to_put(island, place):
+    """The control: // is one slash, and 2,000 levels are made on the island."""
+    (place / "f").write_text("x")
+    island.run("--put", f"{place}/f:" + "d/" * 2000 + "f", "--", "true").ok()
+    assert island.run("--put", f"{place}/f:d//e/f", "--", "cat", "/workspace/d/e/f").ok().text == "x"
+
+
+@attack(5)
+def test_get_of_thousands_of_levels(island, place, race_rounds):
+    """A tree of thousands of levels: --get is prompt, and refuses it."""
+    done = island.run("--get", "**", "--disk", "200m", "-c", f"""
+import os
+top = os.getcwd()
+for n in range({10 * race_rounds if race_rounds < 10000 else race_rounds}):
+    os.mkdir('d'); os.chdir('d')
+open('deep', 'w').write('x')
+os.chdir(top); open('shallow', 'w').write('fine')""", timeout=30)
+    assert done.rc == OURS and "deeper than" in done.errors and list(place.iterdir()) == []
+    told("refused")
+
+
+@attack(6)
+def test_file_that_another_island_changes(cay, shared, place):
+    """A file in a shared workspace grows, shrinks and is replaced while --get reads it: prompt and bounded."""
+    path, config = shared
+    writer = cay.start("run", "--workspace", f"{path}:rw", "-c", """
+import os
+fd = os.open('o', os.O_RDWR | os.O_CREAT)
+print('up', flush=True)
+while True:
+    for n in (1, 1 << 20, 8 << 20, 0): os.ftruncate(fd, n); os.pwrite(fd, b'x' * min(n, 4096), 0)
+""", config=config)
+    assert writer.stdout.readline() == b"up\n"
+    try:
+        for n in range(20):
+            done = cay.run("--workspace", path, "--get", f"o:{place}/out{n}", "--", "true", config=config)
+            assert done.seconds < 5 and done.rc in (0, OURS), done
+            if done.rc == 0:
+                assert (place / f"out{n}").stat().st_size <= 8 << 20
+    finally:
+        writer.terminate()
+        writer.communicate(timeout=5)
+    told("bounded")
+
+
+@attack(8)
+def test_hostile_tree_to_put(island, place, root):
+    """A directory to --put with links out, links to nowhere, pipes, sockets, devices, set-id bits, hard links."""
+    tree = place / "tree"
+    tree.mkdir()
+    (tree / "fine").write_text("fine")
+    (tree / "abs").symlink_to("/etc/passwd")
+    (tree / "rel").symlink_to("../../../../etc/passwd")
+    (tree / "dir").symlink_to("/etc")
+    (tree / "loop").symlink_to("loop")
+    os.link(tree / "fine", tree / "hard")
+    os.mkfifo(tree / "fifo")
+    os.mknod(tree / "device", 0o20666, os.makedev(1, 5))
+    with socket.socket(socket.AF_UNIX) as s:
+        s.bind(str(tree / "sock"))
+    (tree / "setuid").write_text("x")
+    (tree / "setuid").chmod(0o6755)
+    if island.prefix:
+        for p in [tree, *tree.iterdir()]:
+            os.chown(p, STRANGER, STRANGER, follow_symlinks=False)
+        (tree / "setuid").chmod(0o6755)
+    done = island.run("--put", tree, "-c", """
+import os
+print(sorted((n, oct(os.lstat('tree/' + n).st_mode), os.lstat('tree/' + n).st_uid) for n in os.listdir('tree')))""")
+    found = eval(done.ok().text)
+    assert found == [("fine", "0o100644", 1000), ("hard", "0o100644", 1000), ("setuid", "0o100755", 1000)]
+    assert done.seconds < 5
+    told("left out: links, pipes, sockets, devices, set-id bits")
+
+
+@attack(8)
+def test_endless_tree_to_put(island, place):
+    """A tree deeper than the limit, and one larger than the disk: refused, and nothing runs."""
+    deep = place / "deep"
+    deep.mkdir()
+    at = deep
+    for _ in range(100):
+        at = at / "d"
+        at.mkdir()
+    (place / "big").mkdir()
+    with open(place / "big" / "f", "wb") as f:
+        f.truncate(1 << 40)  # no block of it is there: what counts is what would be read
+    for name in ("deep", "big"):
+        done = island.run("--json", "--put", place / name, "--", "echo", "ran", timeout=30)
+        assert done.rc == OURS and done.error["code"] in ("invalid_request", "too_large"), done
+        assert done.seconds < 10
+        told(done.error["code"])

@@ -8,6 +8,8 @@ import os
 
 import pytest
 
+from attack import attack
+
 
 @pytest.fixture
 def victim(scratch):
@@ -19,6 +21,7 @@ def victim(scratch):
         (path / name).unlink()
 
 
+@attack(4)
 @pytest.mark.parametrize("destination, prepare", [
     ("results/", "ln -s $0 results"),
     ("results/", "mkdir results; mv results old; ln -s $0 results"),
@@ -41,6 +44,7 @@ def test_control_destination_outside_of_the_workspace(cay, shared, place):
     assert (place / "results" / "x.png").read_text() == "fine\n"
 
 
+@attack(4)
 def test_default_destination_in_a_writable_workspace(cay, shared, victim):
     """Into the current directory, which is the workspace: links in the way are not followed."""
     path, config = shared
@@ -50,6 +54,7 @@ def test_default_destination_in_a_writable_workspace(cay, shared, victim):
     assert os.listdir(victim) == []
 
 
+@attack(4)
 @pytest.mark.parametrize("options, program", [
     (["--put", "{}/result:x"], ["cat", "x"]),
     (["--stdin", "{}/result"], ["cat"]),

@@ -66,13 +66,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	_cleanup_(freep) char *path = input_line(&in);
 	_cleanup_(freep) char *glob = input_line(&in);
 	_cleanup_(fd_closep) int workspace_fd = -1, tmp_fd = -1;
+	static bool made;
 	struct island_files files = {0};
 	struct cay_error err = {0};
 	size_t n = 0, got = 0;
 	int r;
 
-	if (strchr(top, 'X'))
+	if (!made)
 		make_top();
+	made = true;
 	files.workspace = workspace_fd = open(workspace, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	files.tmp = tmp_fd = open(tmp, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	/* A way out, for who follows it. */

@@ -54,9 +54,11 @@ static void check_entry(const struct runtime_cache *c, const struct runtime_cach
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static struct runtime_cache first, again;
+	static bool made;
 	struct input in = INPUT(data, size);
 
-	if (strchr(dir, 'X')) {
+	if (!made) {
+		made = true;
 		CHECK(mkdtemp(dir));
 		CHECK(atexit(remove_dir) == 0);
 	}

@@ -1,5 +1,7 @@
 """The rules of the house (STYLE.md), as far as a machine can check them."""
 
+import ast
+import collections
 import os
 import pathlib
 import re
@@ -287,6 +289,30 @@ def test_page_has_a_section_for_every_verb():
     words = {w.lower() for h in headings for w in re.findall(r"[A-Za-z]+", h)}
     missing = set(re.findall(r"^  (\w+) {2,}", told("help"), re.M)) - words
     assert not missing
+
+
+# The attacks
+
+def attack_tests():
+    """The numbers of the tests in tests/escape; a test without one is called a control."""
+    for path in sorted((ROOT / "tests/escape").glob("test_*.py")):
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
+                marks = [d.args[0].value for d in node.decorator_list
+                         if isinstance(d, ast.Call) and getattr(d.func, "id", "") == "attack"]
+                yield f"{name(path)}::{node.name}", marks, ast.get_docstring(node)
+
+
+def test_attacks_are_described():
+    """README's table is made by `make attacks`; its numbers, texts and counts must not go stale."""
+    sys.path[:0] = [str(ROOT / "tests/integration"), str(ROOT / "tests/escape")]
+    from attack import ATTACKS
+    from table import table, written
+    tests = list(attack_tests())
+    assert not [t for t, marks, text in tests if not text or (len(marks) != 1 and "control" not in t)]
+    counts = collections.Counter(marks[0] for _, marks, _ in tests if marks)
+    assert set(counts) == {number for family in ATTACKS.values() for number in family}
+    assert written() == list(table(ATTACKS, counts))
 
 
 # The languages

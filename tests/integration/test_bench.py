@@ -92,7 +92,7 @@ def test_bubblewrap_sees_the_file(cay, place):
                                          (("-c", "1", "x.py"), "not both"), (("-n", "0"), "--rounds"),
                                          (("-n", "x"), "--rounds"), (("-l", "sh"), "what code of sh"),
                                          (("nowhere.py",), "nowhere.py"), (("-l", "pyhton"), "did you mean"),
-                                         (("a", "b"), "too many")], ids=str)
+                                         (("a", "b"), "too many"), (("-l", "c", "-c", "1"), "compiled")], ids=str)
 def test_errors(cay, words, said):
     done = cay("bench", "--json", *words)
     assert done.rc == OURS and len(done.said) == 1 and said in done.errors and done.error["code"]

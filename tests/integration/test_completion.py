@@ -56,6 +56,15 @@ def test_languages_and_versions(cay):
     assert "python" in candidates(cay, "runtimes", "p")
 
 
+def test_other_names_of_languages(cay):
+    found = cay("runtimes", "--json", "node").ok().json["runtimes"]
+    if not found:
+        must_work("there is no node")
+    assert candidates(cay, "run", "-l", "no")[:2] == ["node", f"node@{found[0]['version']}"]
+    assert candidates(cay, "run", "-l", "node@") == [f"node@{r['version']}" for r in found]
+    assert "py" not in candidates(cay, "run", "-l", "py")
+
+
 def test_choices(cay):
     assert candidates(cay, "config", "") == ["show", "check", "path"]
     assert candidates(cay, "run", "--engine", "n") == ["native"]

@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import os
+import stat
 
 import pytest
 
@@ -318,3 +319,13 @@ def test_file_that_grows_while_it_is_read(cay, place):
     """A background process must not be able to keep --get busy: it is dead by then."""
     done = cay.run("--get", "x", "--", "sh", "-c", "(while :; do echo x >> x; done) & sleep 0.1").ok()
     assert done.seconds < 5 and (place / "x").exists()
+
+
+@pytest.mark.parametrize("kind", [stat.S_IFCHR, stat.S_IFIFO], ids=["device", "fifo"])
+def test_get_takes_no_place_of_what_is_no_file(cay, place, root, kind):
+    """Root's --get to /dev/null must not make a file of that."""
+    os.mknod(place / "null", kind | 0o666, os.makedev(1, 3))
+    done = cay.run("--get", "x:null", "--", "sh", "-c", "echo 1 > x")
+    assert done.rc == OURS and len(done.said) == 1 and "null" in done.said[0]
+    assert stat.S_IFMT((place / "null").lstat().st_mode) == kind
+    assert cay.run("--get", "x:file", "--", "sh", "-c", "echo 1 > x").ok() and (place / "file").exists()

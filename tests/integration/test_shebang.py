@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from support import CAY, OURS
+from support import CAY, OURS, must_work
 
 SHOW = "import sys; print(sys.argv[1:], sys.version_info[0])\n"
 
@@ -43,6 +43,25 @@ def test_language_option_beats_the_first_line(cay, place):
 def test_neither_extension_nor_first_line_is_python(cay, place):
     write(place, "x", SHOW)
     assert cay.run("x", "a").ok().text == "['a'] 3\n"
+
+
+COMPILED = {
+    "c": "#include <stdio.h>\nint main(int n, char **v) { puts(v[n - 1]); }\n",
+    "go": "package main\nimport (\"fmt\"; \"os\")\nfunc main() { fmt.Println(os.Args[1]) }\n",
+    "java": "public class Hello { public static void main(String[] a) { System.out.println(a[0]); } }\n",
+    "typescript": "const word: string = process.argv[2];\nconsole.log(word);\n",
+}
+
+
+@pytest.mark.parametrize("language", COMPILED)
+def test_first_line_of_a_compiled_language(cay, place, language):
+    """Neither its "#!" nor the missing extension is the compiler's business."""
+    if not cay("runtimes", "--json", language).json["runtimes"]:
+        must_work(f"there is no {language}")
+    write(place, "tool", f"#!/usr/bin/env -S cay run -l {language}\n{COMPILED[language]}")
+    options = ("-m", "1g", "--disk", "500m", "--pids-limit", "200")
+    assert cay.run(*options, "tool", "hello").ok().text == "hello\n"
+    assert cay.run(*options, "-l", language, "tool", "again").ok().text == "again\n"
 
 
 def test_version_in_the_first_line(cay, place):

@@ -1,6 +1,7 @@
 """cay run --watch: runs again after each save, and ends cleanly."""
 
 import os
+import pathlib
 import pty
 import select
 import signal
@@ -37,6 +38,12 @@ class Watching:
     def quiet_for(self, seconds):
         assert not select.select([self.process.stdout], [], [], seconds)[0], os.read(
             self.process.stdout.fileno(), 65536)
+
+    def wait_for_the_run(self):
+        """Until no run is going on."""
+        pid = self.process.pid
+        children = pathlib.Path(f"/proc/{pid}/task/{pid}/children")
+        wait_until(lambda: not children.read_text(), what="the end of the run")
 
     def end(self, sig=signal.SIGTERM):
         self.process.send_signal(sig)
@@ -131,7 +138,7 @@ def test_put_files(watch, place):
     (place / "data").write_text("1")
     w = watch("print('data', open('data').read())", "--put", "data")
     w.wait_for("data 1\n")
-    time.sleep(0.3)  # the run is over
+    w.wait_for_the_run()
     (place / "data").write_text("2")
     w.wait_for("data 2\n")
 

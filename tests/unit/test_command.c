@@ -103,6 +103,11 @@ static void environment(void **state)
 	assert_string_equal(strv_get_env(&c.env, "GOCACHE"), ISLAND_BUILD "/cache");
 	assert_string_equal(strv_get_env(&c.env, "GOTOOLCHAIN"), "local");
 	command_done(&c);
+	rt = (struct runtime){.language = language_find("php"), .version = "8.2.35"};
+	assert_int_equal(command_make(&spec, &rt, "/s", MEMORY, &c), 0);
+	assert_non_null(strstr(strv_get_env(&c.env, "PHP_INI_SCAN_DIR"),
+			       ":/usr/share/php8.2-mbstring/mbstring:"));
+	command_done(&c);
 }
 
 static void bare_words(void **state)

@@ -328,9 +328,34 @@ static void refuses_what_does_not_fit(void **state)
 	fd_closep(&s[0]);
 }
 
+static void closes_all_others(void **state)
+{
+	int fds[8], keep[4];
+
+	(void)state;
+	for (int n = 0; n < 8; n++)
+		assert_true((fds[n] = open("/dev/null", O_RDONLY)) > 2);
+	keep[0] = fds[6];
+	keep[1] = -1;
+	keep[2] = fds[2];
+	keep[3] = fds[2];
+	if (fork() == 0) {
+		bool ok = fd_close_others(keep, 4) == 0;
+
+		for (int n = 0; n < 8; n++)
+			ok = ok && (fcntl(fds[n], F_GETFD) >= 0) == (n == 2 || n == 6);
+		_exit(ok && fcntl(0, F_GETFD) >= 0 ? 0 : 1);
+	}
+	for (int n = 0; n < 8; n++)
+		(void)close(fds[n]);
+	assert_true(wait(&fds[0]) > 0);
+	assert_int_equal(fds[0], 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(closes_all_others),
 		cmocka_unit_test(closes_and_keeps_errno),
 		cmocka_unit_test(writes_and_reads_all),
 		cmocka_unit_test(read_all_is_bounded),

@@ -15,10 +15,12 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -65,8 +67,9 @@ static int run(struct launcher *l, const struct plan *plan, struct isolation *is
 		out[len] = '\0';
 	wait = (struct pollfd){.fd = island.pidfd, .events = POLLIN};
 	assert_int_equal(poll(&wait, 1, 20000), 1);
-	while (msg_recv(island.control, &m, sizeof(m), NULL, 0, &n_fds) == (ssize_t)sizeof(m))
-		if (m.kind == MESSAGE_EXITED)
+	/* Without "stdio" a sanitizer's words come this way, too. */
+	while ((n = msg_recv(island.control, &m, sizeof(m), NULL, 0, &n_fds)) > 0)
+		if (n == (ssize_t)sizeof(m) && m.kind == MESSAGE_EXITED)
 			break;
 	*iso = island.isolation;
 	launched_reap(&island, &usage);
@@ -172,6 +175,31 @@ static void a_pool_forgets(void **state _unused_)
 	free(small);
 }
 
+/* Also one whose island was killed: the next one lives. */
+static void a_pool_forgets_a_kill(void **state _unused_)
+{
+	struct plan *plan = make_plan((const char *const[]){"/bin/true", NULL});
+	struct isolation iso = {0};
+	struct launcher l;
+	struct cay_error err;
+
+	launcher_init(&l, &no_rules);
+	assert_int_equal(launcher_keep_cgroups(&l, 1, &err), 0);
+	for (int round = 0; round < 3; round++) {
+		_cleanup_(pipes_done) struct pipes pipes = PIPES_NONE;
+		struct launched island;
+		struct usage usage;
+
+		assert_int_equal(pipes_open(&pipes, 0, &err), 0);
+		assert_int_equal(launcher_start(&l, plan, pipes.theirs, false, &island, &err), 0);
+		launched_kill(&island);
+		launched_reap(&island, &usage);
+		assert_int_equal(run(&l, plan, &iso, NULL, 0, &err), 0);
+	}
+	launcher_done(&l);
+	free(plan);
+}
+
 /* An island made ahead is like any other; each is used once, and only for what it fits. */
 static void ahead_gives_the_same(void **state _unused_)
 {
@@ -247,6 +275,34 @@ static void ahead_can_die(void **state _unused_)
 	free(plan);
 }
 
+/* A launcher of many islands has more open than an island's limit; none of it is the island's. */
+static void launcher_with_many_fds(void **state _unused_)
+{
+	enum { MANY = 1500 };
+	struct plan *plan = make_plan((const char *const[]){"/bin/sh", "-c", "ulimit -n", NULL});
+	struct isolation iso = {0};
+	struct rlimit old, more;
+	struct launcher l;
+	struct cay_error err;
+	char out[64];
+	int fds[MANY];
+
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &old), 0);
+	more = old;
+	more.rlim_cur = more.rlim_max;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &more), 0);
+	for (int n = 0; n < MANY; n++)
+		assert_true((fds[n] = open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0);
+	launcher_init(&l, &no_rules);
+	assert_int_equal(run(&l, plan, &iso, out, sizeof(out), &err), 0);
+	assert_string_equal(out, "1024\n");
+	launcher_done(&l);
+	for (int n = 0; n < MANY; n++)
+		(void)close(fds[n]);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &old), 0);
+	free(plan);
+}
+
 struct expectation {
 	const char *step;
 	const char *says; /* part of the refusal; NULL: the island starts, weaker in what the facts
@@ -271,6 +327,7 @@ static const struct expectation expectations[] = {
 	{"proc", ""},
 	{"proc masks", NULL},
 	{"scratch", ""},
+	{"machine", NULL}, /* no control: programs would take the host's size for theirs */
 	{"terminals", NULL},
 	{"mounts", NULL},
 	{"pivot", ""},
@@ -340,8 +397,10 @@ int main(void)
 		cmocka_unit_test(runs_and_reads_back),
 		cmocka_unit_test(template_gives_the_same),
 		cmocka_unit_test(a_pool_forgets),
+		cmocka_unit_test(a_pool_forgets_a_kill),
 		cmocka_unit_test(ahead_gives_the_same),
 		cmocka_unit_test(ahead_can_die),
+		cmocka_unit_test(launcher_with_many_fds),
 		cmocka_unit_test(each_step_is_required),
 		cmocka_unit_test(each_step_is_required_ahead),
 	};

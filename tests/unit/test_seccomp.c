@@ -466,7 +466,13 @@ static int probe_sockets(void)
 	EXPECT_ERRNO(socket(AF_INET, SOCK_PACKET, 0), EPERM);
 	EXPECT_ERRNO(socket(AF_X25, SOCK_SEQPACKET, 0), EAFNOSUPPORT);
 	EXPECT(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0) >= 0);
-	EXPECT(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0) >= 0);
+
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), one = 1;
+
+	EXPECT(fd >= 0);
+	EXPECT(setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one)) == 0);
+	EXPECT_ERRNO(setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, NULL, 0), EPERM);
+	EXPECT_ERRNO(setsockopt(fd, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, NULL, 0), EPERM);
 	EXPECT(socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE) >= 0);
 	return 0;
 }

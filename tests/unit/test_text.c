@@ -148,6 +148,8 @@ static const struct {
 	{"\x1b[1111111111111111111111111111111111m", "^[[1111111111111111111111111111111111m"},
 	/* C0 and DEL. */
 	{"a\bb\x07\x7f\x0e\x0b\x0c", "a^Hb^G^?^N^K^L"},
+	/* What turns the direction of writing, and a character beside it. */
+	{"\xe2\x80\xaegpj\xe2\x81\xa9\xe2\x80\x94", FFFD "gpj" FFFD "\xe2\x80\x94"},
 	/* C1, as a character and as a bare byte: CSI 2J and OSC 52. */
 	{"\xc2\x9b"
 	 "2J",

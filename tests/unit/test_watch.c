@@ -834,8 +834,9 @@ static void conclusions(void **state)
 			 "time limit of 20 s reached");
 	check_conclusion((struct watched){.cause = CAUSE_CANCELLED, .signal = SIGINT}, killed,
 			 STATUS_CANCELLED, false, 0, SIGINT, "cancelled by Interrupt");
-	check_conclusion((struct watched){.cause = CAUSE_CANCELLED}, killed, STATUS_CANCELLED,
-			 false, 0, 0, "cancelled by an error of ours");
+	check_conclusion((struct watched){.cause = CAUSE_ERROR, .error = ENOMEM}, killed,
+			 STATUS_SANDBOX_ERROR, false, 0, 0,
+			 "ended, because its output could not be taken: Cannot allocate memory");
 	/* The kernel's own CPU limit. */
 	check_conclusion(none, SIGXCPU, STATUS_SIGNAL, false, 0, SIGXCPU,
 			 "ended by signal 24 (CPU time limit exceeded)");

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -176,7 +177,13 @@ static int make_dir(int parent, const char *name, int *ret)
 	if (mkdirat(parent, name, 0755) < 0)
 		return -errno;
 	*ret = cgroup_open_dir(parent, name);
-	return *ret < 0 ? -errno : 0;
+	if (*ret < 0) {
+		int saved = errno;
+
+		(void)unlinkat(parent, name, AT_REMOVEDIR); /* nobody else knows of it */
+		return -saved;
+	}
+	return 0;
 }
 
 static int make_controller(struct cgroup *c, enum controller k, const struct limits *l)
@@ -217,15 +224,27 @@ static int refuse(const struct cgroup *c, enum controller k, int r, const struct
 	return cay_hint(err, "`cay doctor` says what is missing; --allow-degraded runs without it");
 }
 
+/*
+ * Not the run's id: a pooled directory serves many runs. The process id alone does not do: it comes
+ * again, and in containers that share these cgroups everybody has the same.
+ */
+static void make_name(char name[CGROUP_NAME_SIZE])
+{
+	static unsigned serial;
+	uint32_t chance = 0;
+
+	(void)!getrandom(&chance, sizeof(chance), 0); /* does not fail; were it so: EEXIST */
+	(void)snprintf(name, CGROUP_NAME_SIZE, NAME_PREFIX "%d-%08x-%u", (int)getpid(), chance,
+		       ++serial);
+}
+
 int cgroup_make(const struct cgroups *host, struct cgroup *ret, struct cay_error *err)
 {
-	/* Not the run's id: a pooled directory serves many runs. */
-	static unsigned serial;
 	int r;
 
 	*ret = CGROUP_NONE;
 	ret->host = host;
-	(void)snprintf(ret->name, sizeof(ret->name), NAME_PREFIX "%d-%u", (int)getpid(), ++serial);
+	make_name(ret->name);
 	r = host->unified >= 0 ? make_dir(host->unified, ret->name, &ret->unified) : 0;
 	return r < 0 ? cay_fail(err, CAY_E_NOT_ENFORCEABLE, -r, "make the cgroup %s", ret->name)
 		     : 0;
@@ -389,10 +408,12 @@ void cgroup_read_back(const struct cgroup *c, const struct limits *limits, struc
 	}
 }
 
-void cgroup_kill(const struct cgroup *c)
+void cgroup_kill(struct cgroup *c)
 {
-	if (c->unified >= 0)
-		(void)fd_write_file_at(c->unified, "cgroup.kill", "1");
+	if (c->unified < 0)
+		return;
+	(void)fd_write_file_at(c->unified, "cgroup.kill", "1");
+	c->killed = true;
 }
 
 uint64_t cgroup_oom_kills(const struct cgroup *c)

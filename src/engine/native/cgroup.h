@@ -2,7 +2,7 @@
  * cgroup.h: limits by cgroup v1, v2, or both (hybrid hosts).
  *
  * struct cgroups is how this machine does it, found out once by a launcher;
- * struct cgroup is one island's. A directory is named cay-PID-N after the
+ * struct cgroup is one island's. A directory is named cay-PID-… after the
  * process that made it, so that what a killed one left can be told from what
  * is in use.
  */
@@ -37,6 +37,7 @@ struct cgroup {
 	int tasks[CONTROLLERS];      /* v1: the island writes 0 here; -1 */
 	int oom_event;               /* readable on OOM (v1); -1 */
 	struct limits limits;        /* as set */
+	bool killed;                 /* by cgroup_kill() */
 	bool reused;                 /* by a pool: counters go on where the last island stopped */
 	uint64_t oom_kills_before, cpu_usec_before;
 };
@@ -86,8 +87,12 @@ int cgroup_join(const struct cgroup_ticket *t, const int *tasks, struct cay_erro
 /* Whether /proc says that this process is in all of them. Before it has a cgroup namespace. */
 bool cgroup_is_joined(const struct cgroup_ticket *t);
 
-/* Kills every process in it, where the kernel can do that at once. */
-void cgroup_kill(const struct cgroup *c);
+/*
+ * Kills every process in it, where the kernel can do that at once. It is of no use
+ * to another island then: Linux 6.18 kills whatever is born into a cgroup that was
+ * killed more often than its parent's.
+ */
+void cgroup_kill(struct cgroup *c);
 
 /* The number of OOM kills. */
 uint64_t cgroup_oom_kills(const struct cgroup *c);

@@ -35,10 +35,10 @@ static bool is_cgroup2(int fd)
 
 static bool may_make_here(int dir)
 {
-	if (geteuid() == 0)
-		return true; /* mkdir() itself will say */
-	/* access(2) with the effective ids: a read-only mount says EROFS here too. */
-	return faccessat(dir, ".", W_OK, AT_EACCESS) == 0 &&
+	/* access(2) with the effective ids: a read-only mount says EROFS here too, also to root. */
+	if (faccessat(dir, ".", W_OK, AT_EACCESS) < 0)
+		return false;
+	return geteuid() == 0 || /* mkdir() itself will say */
 	       faccessat(dir, "cgroup.procs", W_OK, AT_EACCESS) == 0;
 }
 
@@ -199,13 +199,20 @@ static int find_v1(const char *controller, const char *text, char *why, size_t s
 	if (dir >= 0 && may_make_here(dir))
 		return dir;
 	if (dir < 0 && errno == ENOENT) {
-		(void)snprintf(why, size, "the kernel has no cgroup controller %s mounted",
-			       controller);
+		(void)snprintf(path, sizeof(path), MOUNT "/%s", controller);
+		if (access(path, F_OK) == 0)
+			(void)snprintf(why, size,
+				       "the cgroup of the controller %s is out of sight here, as "
+				       "in a container",
+				       controller);
+		else
+			(void)snprintf(why, size, "the kernel has no cgroup controller %s mounted",
+				       controller);
 		return -1;
 	}
+	(void)snprintf(why, size, "the cgroup of the controller %s %s", controller,
+		       errno == EROFS ? "is mounted read-only" : "may not be written to");
 	fd_closep(&dir);
-	(void)snprintf(why, size, "the cgroup of the controller %s may not be written to",
-		       controller);
 	return -1;
 }
 

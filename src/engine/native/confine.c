@@ -67,8 +67,14 @@ int confine_to_launcher(struct island *i, struct cay_error *err)
 
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
 		return fail(err, "tie the island's life to the launcher's");
-	return poll(&launcher, 1, 0) > 0 ? cay_fail(err, CAY_E_ENGINE, 0, "the launcher is gone")
-					 : 0;
+	switch (poll(&launcher, 1, 0)) {
+	case 0:
+		return 0;
+	case 1:
+		return cay_fail(err, CAY_E_ENGINE, 0, "the launcher is gone");
+	default:
+		return fail(err, "look for the launcher");
+	}
 }
 
 int confine_ids(struct island *i, struct cay_error *err)
@@ -253,12 +259,27 @@ static int keep_control(struct island *i)
 	return sys_close_range(CONTROL_FD + 1, ~0u, 0);
 }
 
+/*
+ * Standard input that is not a pipe is /dev/null, opened outside: by the mount it
+ * came with its times could be set. The island's own is read-only.
+ */
+static int own_null(void)
+{
+	_cleanup_(fd_closep) int null = -1;
+	struct stat st;
+
+	if (fstat(0, &st) < 0 || !S_ISCHR(st.st_mode))
+		return 0;
+	null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	return null < 0 ? -1 : dup2(null, 0);
+}
+
 int confine_stdio(struct island *i, struct cay_error *err)
 {
 	for (int n = 0; n < 3; n++)
 		if (dup2(i->stdio[n], n) < 0)
 			return fail(err, "connect standard input and output");
-	return 0;
+	return own_null() < 0 ? fail(err, "open the island's own /dev/null") : 0;
 }
 
 /* Every fd that is not the program's goes before any path is looked up for it. */
@@ -290,16 +311,16 @@ int confine_workdir(struct island *i, struct cay_error *err)
 
 int confine_landlock(struct island *i, struct cay_error *err)
 {
-	const char *writable[PLAN_MOUNTS_MAX + 4] = {"/tmp", "/dev/shm"};
 	const struct plan *p = i->plan;
-	size_t len = 2;
+	const char *scratch[] = {"/tmp", "/dev/shm", p->scratch_workspace ? ISLAND_WORKSPACE : NULL,
+				 NULL};
+	const char *host_dirs[PLAN_MOUNTS_MAX + 1] = {NULL};
+	size_t len = 0;
 
-	if (p->scratch_workspace)
-		writable[len++] = ISLAND_WORKSPACE;
 	for (uint32_t n = 0; n < p->n_mounts; n++)
 		if (p->mounts[n].access == ACCESS_WRITE)
-			writable[len++] = plan_str(p, p->mounts[n].target);
-	i->landlock = landlock_confine(writable);
+			host_dirs[len++] = plan_str(p, p->mounts[n].target);
+	i->landlock = landlock_confine(scratch, host_dirs);
 	return i->landlock < 0
 		       ? cay_fail(err, CAY_E_ENGINE, -i->landlock, "confine files by Landlock")
 		       : 0;
@@ -330,8 +351,10 @@ static int read_capabilities(struct facts *f)
 	for (int cap = 0; cap < 64; cap++) {
 		int have = prctl(PR_CAPBSET_READ, cap);
 
+		if (have < 0 && errno == EINVAL && cap > 0)
+			break; /* past the last one the kernel knows */
 		if (have < 0)
-			break;
+			return -1;
 		f->caps_bounding |= (uint64_t)(have != 0) << cap;
 	}
 	/* The kernel keeps it within permitted and inheritable. */

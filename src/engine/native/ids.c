@@ -11,8 +11,7 @@
  * Above what Debian, systemd (nspawn, DynamicUser) and subuid files give out,
  * below 2^31, where some programs take ids for negative numbers.
  */
-#define IDS_FIRST  0x70000000u
-#define IDS_RANGES 4095u /* the last one would end at 2^31 - 1, next to (uid_t)-2 of old tools */
+#define IDS_FIRST 0x70000000u
 
 #define LOCK_DIR  "/run/cay"
 #define LOCK_FILE LOCK_DIR "/ids"
@@ -30,32 +29,52 @@ static int open_lock(void)
 	return fd < 0 ? -errno : fd;
 }
 
-int ids_take(struct ids *ret, struct cay_error *err)
+void ids_init(struct ids *i)
 {
-	int fd = open_lock();
-	uint32_t start = (uint32_t)getpid();
+	*i = (struct ids){.lock = -1, .next = (uint32_t)getpid() % IDS_RANGES};
+}
 
-	if (fd < 0)
-		return cay_fail(err, CAY_E_ENGINE, -fd, "open %s", LOCK_FILE);
+void ids_done(struct ids *i)
+{
+	fd_closep(&i->lock);
+}
+
+/* An OFD lock: it belongs to this opening of the file, also after a fork. */
+static int set_lock(const struct ids *i, uint32_t slot, short type)
+{
+	struct flock lock = {.l_type = type, .l_whence = SEEK_SET, .l_start = slot, .l_len = 1};
+
+	return fcntl(i->lock, F_OFD_SETLK, &lock) < 0 ? -errno : 0;
+}
+
+int ids_take(struct ids *i, uint32_t *ret_base, struct cay_error *err)
+{
+	if (i->lock < 0)
+		i->lock = open_lock();
+	if (i->lock < 0)
+		return cay_fail(err, CAY_E_ENGINE, -i->lock, "open %s", LOCK_FILE);
 	for (uint32_t n = 0; n < IDS_RANGES; n++) {
-		uint32_t slot = (start + n) % IDS_RANGES;
-		struct flock lock = {
-			.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = slot, .l_len = 1};
+		uint32_t slot = (i->next + n) % IDS_RANGES;
+		int r = i->taken[slot] ? -EAGAIN : set_lock(i, slot, F_WRLCK);
 
-		/* An OFD lock: it belongs to this opening of the file, also after a fork. */
-		if (fcntl(fd, F_OFD_SETLK, &lock) == 0) {
-			*ret = (struct ids){.lock = fd, .base = IDS_FIRST + slot * IDS_RANGE};
+		if (r == 0) {
+			i->taken[slot] = 1;
+			i->next = slot + 1;
+			*ret_base = IDS_FIRST + slot * IDS_RANGE;
 			return 0;
 		}
-		if (errno != EAGAIN && errno != EACCES)
-			break;
+		if (r != -EAGAIN && r != -EACCES)
+			return cay_fail(err, CAY_E_ENGINE, -r, "lock %s", LOCK_FILE);
 	}
-	(void)close(fd);
-	return cay_fail(err, CAY_E_AT_CAPACITY, errno, "all %u ranges of user ids are in use",
+	return cay_fail(err, CAY_E_AT_CAPACITY, 0, "all %u ranges of user ids are in use",
 			IDS_RANGES);
 }
 
-void ids_release(struct ids *i)
+void ids_give(struct ids *i, uint32_t base)
 {
-	fd_closep(&i->lock);
+	uint32_t slot = (base - IDS_FIRST) / IDS_RANGE;
+
+	/* Unlocking can't fail, but for want of memory: then the range stays ours. */
+	if (base && set_lock(i, slot, F_UNLCK) == 0)
+		i->taken[slot] = 0;
 }

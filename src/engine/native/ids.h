@@ -8,16 +8,24 @@
 
 #include <stdint.h>
 
-#define IDS_RANGE 65536u
-
-struct ids {
-	int lock;      /* held open as long as the island lives, by launcher and init */
-	uint32_t base; /* first host id */
-};
+#define IDS_RANGE  65536u
+#define IDS_RANGES 4095u /* the last one would end at 2^31 - 1, next to (uid_t)-2 of old tools */
 
 /*
- * Takes a free range. Ranges are locked bytes of one file, so a process that
- * is killed gives its range back by dying.
+ * The ranges of one launcher. A range is a locked byte of one file, so a process
+ * that is killed gives its ranges back by dying. The file is opened once: a lock
+ * of one's own is no obstacle, and who opens it a thousand times makes the kernel
+ * look through a thousand locks each time one is closed.
  */
-int ids_take(struct ids *ret, struct cay_error *err);
-void ids_release(struct ids *i);
+struct ids {
+	int lock;      /* -1 until the first range is taken */
+	uint32_t next; /* where to look first */
+	uint8_t taken[IDS_RANGES];
+};
+
+void ids_init(struct ids *i);
+void ids_done(struct ids *i);
+
+/* Takes a free range; its first host id. */
+int ids_take(struct ids *i, uint32_t *ret_base, struct cay_error *err);
+void ids_give(struct ids *i, uint32_t base);

@@ -46,6 +46,7 @@ const struct step island_steps[] = {
 	{"proc", STEP_INIT, layout_proc},
 	{"proc masks", STEP_INIT, layout_proc_masks},
 	{"scratch", STEP_INIT, layout_scratch},
+	{"machine", STEP_INIT, layout_sys},
 	{"terminals", STEP_INIT, layout_devpts},
 	{"mounts", STEP_INIT, layout_mounts},
 	{"pivot", STEP_ROOT, layout_enter},
@@ -169,7 +170,9 @@ static const char *search_path(char *const *env)
 	return "/usr/bin:/bin";
 }
 
-_noreturn_ static void exec_or_report(const struct island *i, char *const *argv, char *const *env)
+/* Returns only where it can't: the exit code then. (Not _noreturn_: ASan looks at the stack there.)
+ */
+static int exec_or_report(const struct island *i, char *const *argv, char *const *env)
 {
 	struct cay_error err;
 	int saved;
@@ -183,7 +186,7 @@ _noreturn_ static void exec_or_report(const struct island *i, char *const *argv,
 		(void)cay_fail(&err, CAY_E_INVALID, saved, "%s can't be executed", argv[0]);
 	err.exit_code = err.code == CAY_E_NOT_FOUND ? 127 : 126;
 	report_failure(i, &err);
-	_exit(err.exit_code);
+	return err.exit_code;
 }
 
 /* The compiler reads nothing, and all it says is about itself. */
@@ -194,10 +197,14 @@ static int compiler_main(void *arg)
 
 	if (null < 0 || dup2(null, 0) < 0 || dup2(2, 1) < 0)
 		_exit(125);
-	exec_or_report(p->island, p->compile, p->env);
+	return exec_or_report(p->island, p->compile, p->env);
 }
 
-/* As the program's process, with its limits and its rights; returns when it may go on. */
+/*
+ * As the program's process, with its limits and its rights; returns when it may
+ * go on. What the compiler left running ends here: it could look into this process
+ * in the middle of its exec, where "#!/proc/self/exe" makes cay the program.
+ */
 static void compile(struct program *p, struct island *i)
 {
 	static char stack[COMPILER_STACK] __attribute__((aligned(16)));
@@ -209,6 +216,7 @@ static void compile(struct program *p, struct island *i)
 	p->island = i;
 	pid = clone(compiler_main, stack + sizeof(stack), CLONE_VM | CLONE_VFORK | SIGCHLD, p);
 	if (pid < 0 || waitpid(pid, &m.status, 0) < 0 ||
+	    (kill(-1, SIGKILL) < 0 && errno != ESRCH) || /* all but init and us */
 	    msg_send(i->control, &m, sizeof(m), NULL, 0) < 0)
 		_exit(125);
 	if (m.status != 0)
@@ -240,7 +248,7 @@ static int program_main(void *arg)
 	}
 	if (p->compile[0])
 		compile(p, i);
-	exec_or_report(i, p->argv, p->env);
+	return exec_or_report(i, p->argv, p->env);
 }
 
 /* Of the plan's own length, not on the stack: a large environment is allowed. */

@@ -42,7 +42,9 @@ int landlock_abi(void)
 {
 	int abi = sys_landlock_create(NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
 
-	return abi < 0 ? 0 : abi;
+	if (abi < 0)
+		return errno == ENOSYS || errno == EOPNOTSUPP ? 0 : -errno;
+	return abi;
 }
 
 static uint64_t known_rights(int abi)
@@ -80,15 +82,24 @@ static int allow(int ruleset, const char *path, uint64_t rights)
 	return sys_landlock_add_path(ruleset, &rule) < 0 ? -errno : 0;
 }
 
-int landlock_confine(const char *const *writable)
+static int allow_all(int ruleset, const char *const *paths, uint64_t rights)
+{
+	int r = 0;
+
+	for (; r == 0 && *paths; paths++)
+		r = allow(ruleset, *paths, rights);
+	return r;
+}
+
+int landlock_confine(const char *const *scratch, const char *const *host_dirs)
 {
 	int abi = landlock_abi();
 	uint64_t known = known_rights(abi);
 	_cleanup_(fd_closep) int ruleset = -1;
 	int r;
 
-	if (abi == 0)
-		return 0;
+	if (abi <= 0)
+		return abi;
 	ruleset = create(abi);
 	if (ruleset < 0)
 		return ruleset;
@@ -97,8 +108,11 @@ int landlock_confine(const char *const *writable)
 		r = allow(ruleset, "/proc", LANDLOCK_ACCESS_FS_WRITE_FILE & known);
 	if (r == 0)
 		r = allow(ruleset, "/dev", (LANDLOCK_ACCESS_FS_WRITE_FILE | FS_IOCTL_DEV) & known);
-	for (; r == 0 && *writable; writable++)
-		r = allow(ruleset, *writable, FS_WRITE_TREE & known);
+	if (r == 0)
+		r = allow_all(ruleset, scratch, FS_WRITE_TREE & known);
+	if (r == 0)
+		r = allow_all(ruleset, host_dirs,
+			      FS_WRITE_TREE & known & ~LANDLOCK_ACCESS_FS_MAKE_SOCK);
 	if (r == 0 && sys_landlock_restrict(ruleset) < 0)
 		r = -errno;
 	return r < 0 ? r : abi;

@@ -5,13 +5,14 @@
 
 #include <stddef.h>
 
-/* The ABI the kernel has; 0: none. */
+/* The ABI the kernel has; 0: none; -errno if it does not say. */
 int landlock_abi(void);
 
 /*
  * Confines this thread: files may be executed and directories listed below the
- * island's root alone; only below the paths given (NULL-terminated), /proc and
- * /dev may be written; signals and abstract sockets stay inside where the kernel
+ * island's root alone; only below the paths given (both lists end with NULL), /proc
+ * and /dev may be written; sockets may be made in the scratch, but not left in a
+ * directory of the host's; signals and abstract sockets stay inside where the kernel
  * can do that. Returns the ABI in force, 0 if the kernel has none, or -errno.
  */
-int landlock_confine(const char *const *writable);
+int landlock_confine(const char *const *scratch, const char *const *host_dirs);

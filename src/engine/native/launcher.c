@@ -24,23 +24,32 @@
 /* Set-up takes a millisecond; a file system that does not answer must not hold us for ever. */
 #define SETUP_TIMEOUT_MS 30000
 
-/* Root over all ids, not the root of a container's user namespace. */
-static bool owns_all_ids(void)
+/*
+ * Root over all ids, not the root of a container's user namespace. Where that is
+ * not known there is no island: with one id it would be the host's root's.
+ */
+static bool owns_all_ids(int *ret_error)
 {
 	char map[64];
 	unsigned inside, outside, count;
+	ssize_t n;
 
-	return geteuid() == 0 &&
-	       fd_read_text_at(AT_FDCWD, "/proc/self/uid_map", map, sizeof(map)) > 0 &&
-	       sscanf(map, "%u %u %u", &inside, &outside, &count) == 3 && inside == 0 &&
+	*ret_error = 0;
+	if (geteuid() != 0)
+		return false;
+	n = fd_read_text_at(AT_FDCWD, "/proc/self/uid_map", map, sizeof(map));
+	if (n < 0)
+		*ret_error = (int)-n;
+	return n > 0 && sscanf(map, "%u %u %u", &inside, &outside, &count) == 3 && inside == 0 &&
 	       outside == 0 && count == UINT32_MAX;
 }
 
 void launcher_init(struct launcher *l, const struct mount_rules *rules)
 {
 	*l = (struct launcher){.rules = rules, .template = -1, .own_mount = -1, .own_net = -1};
-	l->many_ids = owns_all_ids();
+	l->many_ids = owns_all_ids(&l->ids_error);
 	cgroups_init(&l->cgroups);
+	ids_init(&l->ids);
 }
 
 /* Whatever there is of it, alive or not. */
@@ -70,6 +79,7 @@ void launcher_done(struct launcher *l)
 		cgroup_remove(&l->spare[--l->n_spare]);
 	free(l->spare);
 	cgroups_done(&l->cgroups);
+	ids_done(&l->ids);
 	fd_closep(&l->template);
 	fd_closep(&l->own_mount);
 	fd_closep(&l->own_net);
@@ -130,16 +140,17 @@ int launcher_make_template(struct launcher *l, struct cay_error *err)
 	pid_t pid;
 
 	if (!l->many_ids)
-		return cay_fail(err, CAY_E_ENGINE, EPERM, "make a template without root");
+		return cay_fail(err, CAY_E_ENGINE, l->ids_error ? l->ids_error : EPERM,
+				"make a template without root");
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
 		return cay_fail(err, CAY_E_ENGINE, errno, "make a template");
 	pid = (pid_t)sys_clone3(&args);
 	if (pid == 0) {
 		(void)close(pair[0]);
 		m.kind = lay_out_template(&m.error) < 0 ? MESSAGE_FAILED : MESSAGE_READY;
-		(void)msg_send(pair[1], &m, sizeof(m), NULL, 0);
-		(void)msg_recv(pair[1], &m, sizeof(m), NULL, 0,
-			       &n_fds); /* until we are held by fd */
+		if (msg_send(pair[1], &m, sizeof(m), NULL, 0) == 0)
+			(void)msg_recv(pair[1], &m, sizeof(m), NULL, 0,
+				       &n_fds); /* until we are held by fd */
 		_exit(0);
 	}
 	(void)close(pair[1]);
@@ -161,8 +172,13 @@ int launcher_make_template(struct launcher *l, struct cay_error *err)
 		*err = m.error;
 		return -1;
 	}
-	if (l->template <0 || l->own_mount < 0)
-		return cay_fail(err, CAY_E_ENGINE, errno, "hold the template");
+	if (l->template <0 || l->own_mount < 0) {
+		int r = l->template <0 ? l->template : l->own_mount;
+
+		fd_closep(&l->template);
+		fd_closep(&l->own_mount);
+		return cay_fail(err, CAY_E_ENGINE, -r, "hold the template");
+	}
 	return 0;
 }
 
@@ -247,7 +263,7 @@ static int take_cgroup(struct launcher *l, const struct plan *p, struct cgroup *
 /* Back into the pool, if it is whole and there is room. */
 static void give_cgroup(struct launcher *l, struct cgroup *c)
 {
-	bool whole = l && c->limits.pids != 0;
+	bool whole = l && c->limits.pids != 0 && !c->killed;
 
 	for (int k = 0; k < CONTROLLERS; k++)
 		whole = whole && c->dir[k] >= 0;
@@ -282,8 +298,8 @@ static int write_maps(const struct launched *i, bool many_ids)
 	int r = 0;
 
 	if (many_ids) {
-		(void)snprintf(uids, sizeof(uids), "0 %u %u", i->ids.base, IDS_RANGE);
-		(void)snprintf(gids, sizeof(gids), "0 %u %u", i->ids.base, IDS_RANGE);
+		(void)snprintf(uids, sizeof(uids), "0 %u %u", i->first_id, IDS_RANGE);
+		(void)snprintf(gids, sizeof(gids), "0 %u %u", i->first_id, IDS_RANGE);
 	} else {
 		(void)snprintf(uids, sizeof(uids), "%u %u 1", ISLAND_UID, geteuid());
 		(void)snprintf(gids, sizeof(gids), "%u %u 1", ISLAND_GID, getegid());
@@ -308,7 +324,8 @@ static pid_t clone_island(struct launcher *l, struct launched *i, bool use_templ
 		.pidfd = (uint64_t)(uintptr_t)&i->pidfd,
 		.exit_signal = SIGCHLD,
 	};
-	pid_t pid;
+	bool entered;
+	pid_t pid = -1;
 	int saved;
 
 	if (i->cgroup.unified >= 0) {
@@ -317,13 +334,13 @@ static pid_t clone_island(struct launcher *l, struct launched *i, bool use_templ
 	}
 	if (network >= 0 && setns(network, CLONE_NEWNET) < 0)
 		return -1;
-	if (use_template && setns(l->template, CLONE_NEWNS) < 0)
-		abort();
-	pid = (pid_t)sys_clone3(&args);
+	entered = use_template && setns(l->template, CLONE_NEWNS) == 0;
+	if (entered == use_template)
+		pid = (pid_t)sys_clone3(&args);
 	if (pid == 0)
 		return 0;
 	saved = errno;
-	if ((use_template && setns(l->own_mount, CLONE_NEWNS) < 0) ||
+	if ((entered && setns(l->own_mount, CLONE_NEWNS) < 0) ||
 	    (network >= 0 && setns(l->own_net, CLONE_NEWNET) < 0))
 		abort();
 	errno = saved;
@@ -335,8 +352,9 @@ static int clone_failed(struct cay_error *err)
 	int saved = errno;
 
 	(void)cay_fail(err, CAY_E_NOT_ENFORCEABLE, saved, "make the island's namespaces");
-	if (saved == EPERM || saved == EACCES)
-		return cay_hint(err, "this machine does not let you make user namespaces: "
+	/* ENOSYS is how containers' filters refuse clone3(). */
+	if (saved == EPERM || saved == EACCES || saved == ENOSYS)
+		return cay_hint(err, "this machine or container does not let you make them: "
 				     "`cay doctor` says what to change");
 	if (saved == ENOSPC)
 		return cay_hint(err, "the number of user namespaces is used up or set to 0: "
@@ -351,13 +369,15 @@ static void give_pipes(const int stdio[3], const struct launched *i)
 		struct stat st;
 
 		if (fstat(stdio[n], &st) == 0 && S_ISFIFO(st.st_mode))
-			(void)!fchown(stdio[n], i->ids.base + ISLAND_UID, i->ids.base + ISLAND_GID);
+			(void)!fchown(stdio[n], i->first_id + ISLAND_UID, i->first_id + ISLAND_GID);
 	}
 }
 
 static int prepare(struct launcher *l, const struct plan *p, struct launched *i,
 		   struct cay_error *err)
 {
+	if (l->ids_error)
+		return cay_fail(err, CAY_E_ENGINE, l->ids_error, "read /proc/self/uid_map");
 	for (uint32_t n = 0; n < p->n_mounts; n++)
 		if (hostdir_open(l->rules, plan_str(p, p->mounts[n].source), &p->mounts[n],
 				 &i->hostdirs[n], err) < 0)
@@ -366,15 +386,34 @@ static int prepare(struct launcher *l, const struct plan *p, struct launched *i,
 		return -1;
 	if (!l->many_ids)
 		return 0;
-	if (ids_take(&i->ids, err) < 0)
+	if (ids_take(&l->ids, &i->first_id, err) < 0)
 		return -1;
 	/* A runtime's directory keeps its owner, as /usr does: nobody writes there. */
 	for (uint32_t n = 0; n < p->n_mounts; n++)
 		if (hostdir_idmap(&i->hostdirs[n], (enum access)p->mounts[n].access,
-				  p->mounts[n].kind == MOUNT_REQUESTED, i->ids.base + ISLAND_UID,
-				  i->ids.base + ISLAND_GID, err) < 0)
+				  p->mounts[n].kind == MOUNT_REQUESTED, i->first_id + ISLAND_UID,
+				  i->first_id + ISLAND_GID, err) < 0)
 			return -1;
 	return 0;
+}
+
+/*
+ * In the child: of all that is open in the launcher only what is for this island.
+ * With our end of the socket gone its death is an end of stream to us; and with
+ * thousands of others gone there is room below the limit of open files.
+ */
+static int let_go(const struct island *i)
+{
+	int keep[4 + 2 * PLAN_MOUNTS_MAX] = {i->control};
+	size_t n = 1;
+
+	for (int k = 0; k < 3 && !i->ahead; k++)
+		keep[n++] = i->stdio[k];
+	for (uint32_t k = 0; k < i->plan->n_mounts; k++) {
+		keep[n++] = i->hostdirs[k].fd;
+		keep[n++] = i->hostdirs[k].tree;
+	}
+	return fd_close_others(keep, n);
 }
 
 static int spawn(struct launcher *l, const struct plan *p, const int stdio[3], bool held,
@@ -405,8 +444,8 @@ static int spawn(struct launcher *l, const struct plan *p, const int stdio[3], b
 
 		if (stdio)
 			memcpy(inside.stdio, stdio, sizeof(inside.stdio));
-		/* Only the island holds the other end, so its death is an end of stream to us. */
-		(void)close(i->control);
+		if (let_go(&inside) < 0)
+			_exit(125);
 		island_main(&inside);
 	}
 	return i->pid < 0 ? clone_failed(err) : 0;
@@ -442,6 +481,16 @@ static int provide(struct launcher *l, const struct plan *p, struct launched *i,
 	return 0;
 }
 
+/* A step that was not allowed: by what is around us, as the steps themselves are always the same.
+ */
+static int hint_refusal(struct cay_error *err)
+{
+	if (err->code == CAY_E_ENGINE && !err->hint[0] &&
+	    (err->sys_errno == EPERM || err->sys_errno == EACCES || err->sys_errno == ENOSYS))
+		return cay_hint(err, "`cay doctor` says what this machine or container forbids");
+	return -1;
+}
+
 static int await_ready(struct launched *i, struct facts *ret, struct cay_error *err)
 {
 	struct pollfd wait = {.fd = i->control, .events = POLLIN};
@@ -452,12 +501,12 @@ static int await_ready(struct launched *i, struct facts *ret, struct cay_error *
 	do
 		r = poll(&wait, 1, SETUP_TIMEOUT_MS);
 	while (r < 0 && errno == EINTR);
-	if (r == 0)
-		return cay_fail(err, CAY_E_ENGINE, ETIMEDOUT, "set up the island");
+	if (r <= 0)
+		return cay_fail(err, CAY_E_ENGINE, r < 0 ? errno : ETIMEDOUT, "set up the island");
 	heard = launcher_listen(i->control, &m, &i->scratch);
 	if (heard && m.kind == MESSAGE_FAILED) {
 		*err = m.error;
-		return -1;
+		return hint_refusal(err);
 	}
 	if (!heard || m.kind != MESSAGE_READY) {
 		if (cgroup_oom_kills(&i->cgroup) > 0)
@@ -523,8 +572,7 @@ static int make_island(struct launcher *l, const struct plan *p, const int *stdi
 				 .control = -1,
 				 .mounts = -1,
 				 .scratch = -1,
-				 .cgroup = CGROUP_NONE,
-				 .ids = {.lock = -1}};
+				 .cgroup = CGROUP_NONE};
 	for (size_t n = 0; n < PLAN_MOUNTS_MAX; n++)
 		ret->hostdirs[n] = HOSTDIR_NONE;
 	if (prepare(l, p, ret, err) == 0) {
@@ -616,11 +664,11 @@ int launched_go(struct launched *i, struct cay_error *err)
 	return r < 0 ? cay_fail(err, CAY_E_ENGINE, -r, "start the program") : 0;
 }
 
-void launched_kill(const struct launched *i)
+void launched_kill(struct launched *i)
 {
 	/* PID 1's death is everybody's. The cgroup is a second way to the same end. */
-	if (i->pidfd >= 0)
-		(void)sys_pidfd_kill(i->pidfd);
+	if (i->pidfd >= 0 && sys_pidfd_kill(i->pidfd) < 0 && i->pid > 0)
+		(void)kill(i->pid, SIGKILL); /* ours, and not reaped: the number is its own */
 	cgroup_kill(&i->cgroup);
 }
 
@@ -643,6 +691,8 @@ void launched_reap(struct launched *i, struct usage *ret)
 		hostdir_done(&i->hostdirs[n]);
 	leave_mounts(i);
 	give_cgroup(i->launcher, &i->cgroup);
-	ids_release(&i->ids);
+	if (i->first_id)
+		ids_give(&i->launcher->ids, i->first_id);
+	i->first_id = 0;
 	i->pid = -1;
 }

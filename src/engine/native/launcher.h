@@ -37,8 +37,10 @@ struct message;
 
 struct launcher {
 	struct cgroups cgroups;
+	struct ids ids;
 	const struct mount_rules *rules;     /* borrowed */
 	bool many_ids;                       /* root: a range of ids for each island */
+	int ids_error;                       /* why many_ids is not known, or 0 */
 	uint64_t own_namespaces[NAMESPACES]; /* 0 until they are needed */
 	int template;                        /* mount namespace, or -1 */
 	int own_mount, own_net;              /* to come back to; -1 where not needed */
@@ -88,7 +90,7 @@ struct launched {
 	int mounts;  /* its mount namespace, where its end can wait; else -1 */
 	int scratch; /* where held: the root of its writable file system; else -1 */
 	struct cgroup cgroup;
-	struct ids ids;
+	uint32_t first_id; /* of its host ids; 0: it has no range */
 	struct hostdir hostdirs[PLAN_MOUNTS_MAX];
 	struct isolation isolation; /* read back */
 };
@@ -111,7 +113,7 @@ bool launcher_listen(int control, struct message *ret, int *ret_fd);
 int launched_go(struct launched *i, struct cay_error *err);
 
 /* Kills everything on it, at once. */
-void launched_kill(const struct launched *i);
+void launched_kill(struct launched *i);
 
 /* Waits for its end (after its last message), reads the usage and takes everything down. */
 void launched_reap(struct launched *i, struct usage *ret);

@@ -65,21 +65,21 @@ int layout_proc(struct island *i, struct cay_error *err)
 
 	if (r == -EPERM) {
 		(void)fail(err, r, "mount a /proc of its own");
-		return cay_hint(err, "parts of this machine's /proc are covered, as in containers: "
-				     "the kernel then allows no fresh one");
+		return cay_hint(err,
+				"parts of this machine's /proc are covered, as in containers: "
+				"the kernel then allows no fresh one; `cay doctor` says what to "
+				"change");
 	}
 	return r < 0 ? fail(err, r, "mount a /proc of its own") : 0;
 }
 
 /*
  * What of /proc tells about the machine, or reaches it, and is not shut already
- * by belonging to a root that the island does not have.
+ * by belonging to a root that the island does not have. Locks of open files are
+ * shown to everybody: those of ids.c tell which neighbours there are.
  */
 static const char *const masked_files[] = {
-	"proc/kcore",
-	"proc/keys",
-	"proc/kallsyms",
-	"proc/timer_list",
+	"proc/kcore", "proc/keys", "proc/kallsyms", "proc/timer_list", "proc/locks",
 };
 static const char *const masked_dirs[] = {"proc/acpi", "proc/scsi", "proc/asound", "proc/bus"};
 
@@ -89,8 +89,11 @@ static int mask(struct island *i, const char *cover, const char *const *paths, s
 	for (size_t k = 0; k < n; k++) {
 		_cleanup_(fd_closep) int copy = -1;
 
-		if (faccessat(i->root_fd, paths[k], F_OK, 0) < 0)
-			continue;
+		if (faccessat(i->root_fd, paths[k], F_OK, 0) < 0) {
+			if (errno == ENOENT)
+				continue;
+			return -errno;
+		}
 		copy = mount_clone(i->root_fd, cover);
 		if (copy < 0)
 			return copy;
@@ -181,6 +184,35 @@ static int make_scratch_dirs(const struct island *i)
 }
 
 /*
+ * The whole is attached at /tmp, where its own "tmp" then covers it, and stays
+ * there: letting go of a mount that is nowhere attached costs 0.1 ms.
+ * /workspace comes last in the table: a host directory may go there instead.
+ */
+static int place_scratch_dirs(struct island *i)
+{
+	size_t len = ARRAY_LEN(scratch_dirs) - !i->plan->scratch_workspace;
+	int r = mount_place(i->scratch_fd, root_of(i), "tmp");
+
+	for (size_t n = len; n-- > 0 && r == 0;)
+		r = place(i, mount_clone_part(i->scratch_fd, scratch_dirs[n].name),
+			  scratch_dirs[n].target);
+	return r;
+}
+
+int layout_scratch(struct island *i, struct cay_error *err)
+{
+	int r;
+
+	i->scratch_fd = make_scratch(i->plan);
+	if (i->scratch_fd < 0)
+		return fail(err, i->scratch_fd, "make the writable file system");
+	r = make_scratch_dirs(i);
+	if (r == 0)
+		r = place_scratch_dirs(i);
+	return r < 0 ? fail(err, r, "make /tmp and /workspace") : 0;
+}
+
+/*
  * /sys of the island's own. What is in it depends on the limits, so it is not
  * part of the image's root, which a template shares; on the scratch it is not
  * writable all the same.
@@ -212,35 +244,10 @@ static int place_sys(struct island *i)
 		     "sys/" MACHINE_CGROUP);
 }
 
-/*
- * The whole is attached at /tmp, where its own "tmp" then covers it, and stays
- * there: letting go of a mount that is nowhere attached costs 0.1 ms.
- * /workspace comes last in the table: a host directory may go there instead.
- */
-static int place_scratch_dirs(struct island *i)
+int layout_sys(struct island *i, struct cay_error *err)
 {
-	size_t len = ARRAY_LEN(scratch_dirs) - !i->plan->scratch_workspace;
-	int r = mount_place(i->scratch_fd, root_of(i), "tmp");
+	int r = make_sys(i);
 
-	for (size_t n = len; n-- > 0 && r == 0;)
-		r = place(i, mount_clone_part(i->scratch_fd, scratch_dirs[n].name),
-			  scratch_dirs[n].target);
-	return r;
-}
-
-int layout_scratch(struct island *i, struct cay_error *err)
-{
-	int r;
-
-	i->scratch_fd = make_scratch(i->plan);
-	if (i->scratch_fd < 0)
-		return fail(err, i->scratch_fd, "make the writable file system");
-	r = make_scratch_dirs(i);
-	if (r == 0)
-		r = place_scratch_dirs(i);
-	if (r < 0)
-		return fail(err, r, "make /tmp and /workspace");
-	r = make_sys(i);
 	if (r == 0)
 		r = place_sys(i);
 	return r < 0 ? fail(err, r, "make /sys") : 0;

@@ -15,6 +15,7 @@ int layout_devices(struct island *i, struct cay_error *err);
 int layout_proc(struct island *i, struct cay_error *err);
 int layout_proc_masks(struct island *i, struct cay_error *err);
 int layout_scratch(struct island *i, struct cay_error *err);
+int layout_sys(struct island *i, struct cay_error *err);
 int layout_devpts(struct island *i, struct cay_error *err);
 int layout_mounts(struct island *i, struct cay_error *err);
 int layout_enter(struct island *i, struct cay_error *err);

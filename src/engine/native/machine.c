@@ -43,7 +43,7 @@ static int describe_cpus(int sys_fd, const struct plan *p)
 {
 	unsigned n = machine_cpus(p);
 	char text[32];
-	int r = make_dirs(sys_fd, cpu_dirs, ARRAY_LEN(cpu_dirs));
+	int r = n == 0 ? -errno : make_dirs(sys_fd, cpu_dirs, ARRAY_LEN(cpu_dirs));
 
 	if (r < 0)
 		return r;
@@ -52,9 +52,9 @@ static int describe_cpus(int sys_fd, const struct plan *p)
 }
 
 /*
- * node makes its heap half as large as what it finds here, else a sixth of the
- * host's memory: garbage would be killed for, not collected. On v1 the file is a
- * copy: each controller would be a mount of its own.
+ * node makes its heap half as large as what it finds here, else up to 4 GiB by the
+ * host's memory: it would be killed for garbage that it need not keep. On v1 the
+ * file is a copy: each controller would be a mount of its own.
  */
 static int describe_memory(int sys_fd, const struct plan *p, const struct cgroup_ticket *t)
 {

@@ -61,9 +61,12 @@ static void compiled(void *ctx)
 {
 	struct island_run *r = ctx;
 	struct cay_error unused;
+	bool told = take_message(r);
 
-	if (take_message(r) && r->compile.ended && r->compile.wait_status == 0)
-		(void)launched_go(&r->island, &unused); /* if it is dead, that is noticed */
+	/* It waits for our word: if that can't be given, nobody else ends it before its time. */
+	if (!told || (r->compile.ended && r->compile.wait_status == 0 &&
+		      launched_go(&r->island, &unused) < 0))
+		launched_kill(&r->island);
 }
 
 /* The host directory that was put at /workspace, if one was. */
@@ -84,7 +87,7 @@ static int with_files(const struct run *run, const struct launched *i, island_fi
 		      struct cay_error *err)
 {
 	_cleanup_(fd_closep) int workspace = -1, tmp = -1;
-	struct island_files files = {.as_owner = i->ids.lock >= 0};
+	struct island_files files = {.as_owner = i->first_id != 0};
 	int host = find_host_workspace(run->plan);
 
 	if (!fn)

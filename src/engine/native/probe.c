@@ -1,12 +1,15 @@
 #include "engine/native/probe.h"
 
 #include "base/attr.h"
+#include "base/buf.h"
 #include "base/fd.h"
 #include "core/limit.h"
 #include "engine/native/hostdir.h"
 #include "engine/native/landlock.h"
 #include "engine/native/launcher.h"
+#include "engine/native/mount.h"
 #include "engine/native/seccomp.h"
+#include "engine/native/surroundings.h"
 #include "engine/pipes.h"
 #include "engine/sys.h"
 
@@ -50,12 +53,18 @@ static void todo(struct probe *p, const char *text)
 	(void)snprintf(p->todo, sizeof(p->todo), "%s", text);
 }
 
-/* In a process of its own: 0, or the errno of what failed. */
+static void advise(struct probe *p, const struct surroundings *around, enum lacking what)
+{
+	surroundings_advise(around, what, p->todo, sizeof(p->todo));
+}
+
+/* In a process of its own: 0, or the errno of what failed. Without flags no filter is in the way.
+ */
 static int try_in_child(int (*fn)(void), unsigned long long flags)
 {
 	struct clone_args args = {.flags = flags, .exit_signal = SIGCHLD};
 	int status;
-	pid_t pid = (pid_t)sys_clone3(&args);
+	pid_t pid = flags ? (pid_t)sys_clone3(&args) : fork();
 
 	if (pid == 0)
 		_exit(fn ? fn() : 0);
@@ -67,65 +76,76 @@ static int try_in_child(int (*fn)(void), unsigned long long flags)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : EFAULT;
 }
 
-static bool sysctl_is(const char *file, const char *value)
+/* The kernel may grant a namespace and no rights in it, as AppArmor makes it do on Ubuntu. */
+static int use_user_namespace(void)
 {
-	char text[32];
-
-	if (fd_read_text_at(AT_FDCWD, file, text, sizeof(text)) <= 0)
-		return false;
-	text[strcspn(text, "\n")] = '\0';
-	return strcmp(text, value) == 0;
+	return sethostname("cay", 3) < 0 ? errno : 0;
 }
 
-/* Why user namespaces are refused: each distribution has its own switch. */
-static void userns_todo(struct probe *p)
-{
-	if (sysctl_is("/proc/sys/user/max_user_namespaces", "0"))
-		todo(p, "sysctl user.max_user_namespaces is 0: raise it");
-	else if (sysctl_is("/proc/sys/kernel/unprivileged_userns_clone", "0"))
-		todo(p, "sysctl kernel.unprivileged_userns_clone is 0: set it to 1");
-	else if (sysctl_is("/proc/sys/kernel/apparmor_restrict_unprivileged_userns", "1"))
-		todo(p, "AppArmor restricts user namespaces: give cay a profile with "
-			"'userns,', or set kernel.apparmor_restrict_unprivileged_userns to 0");
-	else
-		todo(p,
-		     "in a container: allow clone and unshare in its seccomp profile, and give it "
-		     "CAP_SYS_ADMIN or an unrestricted user namespace");
-}
-
-static void probe_namespaces(struct list *l)
+static void probe_namespaces(struct list *l, const struct surroundings *around)
 {
 	static const struct {
 		const char *control;
 		unsigned long long flag;
+		int (*use)(void);
 	} rows[] = {
-		{"user namespace", 0},
-		{"pid namespace", CLONE_NEWPID},
-		{"mount namespace", CLONE_NEWNS},
-		{"network namespace", CLONE_NEWNET},
-		{"ipc namespace", CLONE_NEWIPC},
-		{"uts namespace", CLONE_NEWUTS},
-		{"cgroup namespace", CLONE_NEWCGROUP},
-		{"time namespace", CLONE_NEWTIME},
+		{"user namespace", CLONE_NEWUTS, use_user_namespace},
+		{"pid namespace", CLONE_NEWPID, NULL},
+		{"mount namespace", CLONE_NEWNS, NULL},
+		{"network namespace", CLONE_NEWNET, NULL},
+		{"ipc namespace", CLONE_NEWIPC, NULL},
+		{"uts namespace", CLONE_NEWUTS, NULL},
+		{"cgroup namespace", CLONE_NEWCGROUP, NULL},
+		{"time namespace", CLONE_NEWTIME, NULL},
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		struct probe *p = add(l, rows[i].control, true);
-		int e = try_in_child(NULL, CLONE_NEWUSER | rows[i].flag);
+		int e = try_in_child(rows[i].use, CLONE_NEWUSER | rows[i].flag);
 
 		p->ok = e == 0;
 		(void)snprintf(p->how, sizeof(p->how), "clone3");
 		if (p->ok)
 			continue;
 		say(p, "%s", strerror(e));
-		if (e == EPERM || e == EACCES || e == ENOSPC)
-			userns_todo(p);
-		else
-			todo(p, "the kernel must be built with it (Linux 5.14 or newer)");
+		advise(p, around, LACKING_NAMESPACES);
 	}
 }
 
-static void probe_cgroups(struct list *l, const struct cgroups *host)
+static int mount_proc(void)
+{
+	_cleanup_(fd_closep) int fd = mount_new("proc", NULL, 0);
+
+	return fd < 0 ? -fd : 0;
+}
+
+static void probe_proc(struct list *l, const struct surroundings *around)
+{
+	struct probe *p = add(l, "/proc of its own", true);
+	int e = try_in_child(mount_proc, CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID);
+
+	p->ok = e == 0;
+	(void)snprintf(p->how, sizeof(p->how), "mount");
+	if (p->ok)
+		return;
+	say(p, "%s", strerror(e));
+	advise(p, around, LACKING_PROC);
+}
+
+/* Why one limit can't be had, where the machine has its cgroup: asked for alone. */
+static void say_refusal(struct probe *p, const struct cgroups *host, const struct limits *limits)
+{
+	struct cay_error err = {0};
+	struct cgroup c;
+
+	if (cgroup_make(host, &c, &err) == 0)
+		(void)cgroup_limit(&c, limits, false, &err);
+	cgroup_remove(&c);
+	say(p, "%s", err.text);
+}
+
+static void probe_cgroups(struct list *l, const struct cgroups *host,
+			  const struct surroundings *around)
 {
 	static const char *const controls[CONTROLLERS] = {"memory limit", "process limit",
 							  "cpu limit"};
@@ -154,9 +174,11 @@ static void probe_cgroups(struct list *l, const struct cgroups *host)
 		(void)snprintf(p->how, sizeof(p->how), "%s", p->ok ? how[k] : "cgroup");
 		if (p->ok)
 			continue;
-		say(p, "%s", host->dir[k] < 0 ? host->why[k] : err.text);
-		todo(p, "run as root, in a user session of systemd, or in a delegated cgroup "
-			"(systemd-run --user --scope -p Delegate=yes cay …)");
+		if (host->dir[k] < 0)
+			say(p, "%s", host->why[k]);
+		else
+			say_refusal(p, host, &limits);
+		advise(p, around, LACKING_CGROUPS);
 	}
 }
 
@@ -167,7 +189,7 @@ static int load_filter(void)
 	return -syscall_filter_load();
 }
 
-static void probe_filters(struct list *l)
+static void probe_filters(struct list *l, const struct surroundings *around)
 {
 	struct probe *p = add(l, "seccomp", true);
 	int e = try_in_child(load_filter, 0), abi = landlock_abi();
@@ -177,7 +199,7 @@ static void probe_filters(struct list *l)
 		       syscall_filter_length());
 	if (!p->ok) {
 		say(p, "%s", strerror(e));
-		todo(p, "the kernel must be built with CONFIG_SECCOMP_FILTER");
+		advise(p, around, LACKING_FILTER);
 	}
 	p = add(l, "landlock", false);
 	p->ok = abi > 0;
@@ -188,7 +210,8 @@ static void probe_filters(struct list *l)
 	}
 }
 
-static void probe_idmap(struct list *l, const struct launcher *launcher)
+static void probe_idmap(struct list *l, const struct launcher *launcher,
+			const struct surroundings *around)
 {
 	struct probe *p = add(l, "host directories", false);
 	struct hostdir h = HOSTDIR_NONE;
@@ -205,7 +228,7 @@ static void probe_idmap(struct list *l, const struct launcher *launcher)
 	p->ok = h.fd >= 0 && h.path && hostdir_idmap(&h, ACCESS_READ, true, 1, 1, &err) == 0;
 	if (!p->ok) {
 		say(p, "%s", h.fd < 0 ? strerror(errno) : err.text);
-		todo(p, "directories of this file system can't be mounted on islands: use --put");
+		advise(p, around, LACKING_MOUNTS);
 	}
 	hostdir_done(&h);
 }
@@ -251,7 +274,22 @@ static int try_island(struct launcher *launcher, struct isolation *ret, struct c
 	return r;
 }
 
-static void probe_island(struct list *l, struct launcher *launcher)
+/* All flags at once: one that is missing hides what others are. */
+static void todo_in_container(struct probe *p, const struct surroundings *around, bool limited)
+{
+	struct buf flags = BUF(sizeof(p->todo) / 2);
+
+	if (surroundings_flags(around, limited, &flags) == 0 && flags.len > 0)
+		(void)snprintf(p->todo, sizeof(p->todo), "start the container with: %s%s",
+			       buf_str(&flags),
+			       around->privileged ? ""
+						  : " ; and run cay as root of the container, or "
+						    "with --allow-degraded");
+	buf_done(&flags);
+}
+
+static void probe_island(struct list *l, struct launcher *launcher,
+			 const struct surroundings *around)
 {
 	struct probe *p = add(l, "default run", true);
 	struct isolation iso = {0};
@@ -262,6 +300,7 @@ static void probe_island(struct list *l, struct launcher *launcher)
 	if (!p->ok) {
 		say(p, "%s", err.text);
 		todo(p, err.hint[0] ? err.hint : "see the rows above");
+		todo_in_container(p, around, launcher->cgroups.dir[CONTROLLER_MEMORY] >= 0);
 	}
 	strv_done(&iso.degraded);
 }
@@ -270,19 +309,22 @@ size_t probe_all(struct probe ret[PROBES_MAX])
 {
 	struct list l = {.items = ret};
 	struct mount_rules none = {0};
+	struct surroundings around;
 	struct launcher launcher;
 	struct probe *ids;
 
+	surroundings_read(&around, "/");
 	launcher_init(&launcher, &none);
-	probe_namespaces(&l);
+	probe_namespaces(&l, &around);
 	ids = add(&l, "user ids", true);
 	ids->ok = true;
 	(void)snprintf(ids->how, sizeof(ids->how), "%s",
 		       launcher.many_ids ? "a range for each island" : "one id: your own");
-	probe_cgroups(&l, &launcher.cgroups);
-	probe_filters(&l);
-	probe_idmap(&l, &launcher);
-	probe_island(&l, &launcher);
+	probe_proc(&l, &around);
+	probe_cgroups(&l, &launcher.cgroups, &around);
+	probe_filters(&l, &around);
+	probe_idmap(&l, &launcher, &around);
+	probe_island(&l, &launcher, &around);
 	launcher_done(&launcher);
 	return l.len;
 }

@@ -9,13 +9,15 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #define SEAL_ATTRS (MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV)
+
+/* Devices can be written to all the same, but the times of the host's nodes can't be set. */
+#define DEVICE_ATTRS (MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC)
 
 /* A copy of what the host has at path. Symlinks are followed: /etc/localtime may be one. */
 static int open_copy(const char *path)
@@ -85,12 +87,15 @@ static int place_link(int root, const char *path, int (*make_point)(int, const c
 	return symlinkat(target, root, path) < 0 ? -errno : 0;
 }
 
-static bool host_has(const char *path)
+/* 1 or 0, or -errno where that can't be said. */
+static int host_has(const char *path)
 {
 	char host[PATH_MAX];
 
 	(void)snprintf(host, sizeof(host), "/%s", path);
-	return access(host, F_OK) == 0;
+	if (access(host, F_OK) == 0)
+		return 1;
+	return errno == ENOENT || errno == ENOTDIR || errno == EACCES ? 0 : -errno;
 }
 
 static int place_item(int root, const struct host_item *item)
@@ -136,7 +141,7 @@ static int open_root(const char *base)
 int rootfs_build(const char *base, int *ret_root_fd, struct cay_error *err)
 {
 	_cleanup_(fd_closep) int root = open_root(base);
-	bool wanted = true;
+	int wanted = 1;
 
 	if (root < 0)
 		return cay_fail(err, CAY_E_ENGINE, -root, "make the island's root");
@@ -145,7 +150,7 @@ int rootfs_build(const char *base, int *ret_root_fd, struct cay_error *err)
 
 		if (host_items[i].kind == HOST_WHEN)
 			wanted = host_has(host_items[i].path);
-		r = wanted ? place_item(root, &host_items[i]) : 0;
+		r = wanted > 0 ? place_item(root, &host_items[i]) : wanted;
 		if (r < 0)
 			return cay_fail(err, CAY_E_ENGINE, -r, "lay out /%s of the host image",
 					host_items[i].path);
@@ -170,7 +175,9 @@ int rootfs_devices(int root_fd, struct cay_error *err)
 		if (host_items[i].kind != HOST_DEVICE)
 			continue;
 		tree = open_copy(host_items[i].path);
-		r = tree < 0 ? tree : place_copy(root_fd, tree, host_items[i].path);
+		r = tree < 0 ? tree : mount_set_attrs(tree, DEVICE_ATTRS, false);
+		if (r == 0)
+			r = place_copy(root_fd, tree, host_items[i].path);
 		if (r < 0)
 			return cay_fail(err, CAY_E_ENGINE, -r, "place /%s", host_items[i].path);
 	}

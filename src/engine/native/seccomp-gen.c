@@ -436,6 +436,23 @@ static void rule_socket(struct program *p)
 	jump_if(p, BPF_JEQ, NETLINK_ROUTE, ALLOW, DENY);
 }
 
+/*
+ * A filter of 4096 instructions on each of many sockets would fill the memory that
+ * all filters of the machine are compiled into (bpf_jit_limit), which counts to
+ * nobody's limit: then no other island could load its own system call filter.
+ */
+static void rule_setsockopt(struct program *p)
+{
+	place(p, CHECK_SETSOCKOPT);
+	load_arg(p, 1);
+	jump_if(p, BPF_JEQ, SOL_SOCKET, NEXT, ALLOW);
+	load_arg(p, 2);
+	jump_if(p, BPF_JEQ, SO_ATTACH_FILTER, DENY, NEXT);
+	jump_if(p, BPF_JEQ, SO_ATTACH_BPF, DENY, NEXT);
+	jump_if(p, BPF_JEQ, SO_ATTACH_REUSEPORT_CBPF, DENY, NEXT);
+	jump_if(p, BPF_JEQ, SO_ATTACH_REUSEPORT_EBPF, DENY, ALLOW);
+}
+
 /* What types into a terminal for its owner, or changes what the terminal is. */
 static void rule_ioctl(struct program *p)
 {
@@ -548,6 +565,7 @@ static void emit_filter(struct program *p, const struct target *target, const st
 	rule_ioctl(p);
 	rule_clone(p);
 	rule_socket(p);
+	rule_setsockopt(p);
 	rule_mknod(p);
 	rule_personality(p);
 	rule_fcntl(p);

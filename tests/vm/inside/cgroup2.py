@@ -1,6 +1,8 @@
 """Limits by cgroup v2 alone. Run by tests/vm/test_vm.py in its machine, with the fixtures of
 tests/integration; the time limits are generous, as an emulated processor is slow."""
 
+import errno
+import json
 import os
 import pathlib
 import time
@@ -71,8 +73,8 @@ def test_memory(cay, code):
 
 
 def test_processes(cay):
-    n, errno = map(int, cay.python(FORK_UNTIL_REFUSED, "--pids-limit", "10").split())
-    assert errno == 11 and n == 9
+    n, why = map(int, cay.python(FORK_UNTIL_REFUSED, "--pids-limit", "10").split())
+    assert why == errno.EAGAIN and n == 9
 
 
 def test_cpus(cay):
@@ -97,6 +99,40 @@ def test_timeout_kills_all(cay):
             "  os.fork()\ntime.sleep(60)")
     done = cay.run("--json", "--timeout", "4", "-c", code)
     assert done.rc == 124 and done.json["status"] == "timeout" and done.json["stdout"] == "begun\n"
+
+
+LIMITS_IN_SIGHT = """
+import json, os
+top = '/sys/fs/cgroup'
+def refused(f):
+    try: f()
+    except OSError as e: return e.errno
+print(json.dumps({
+    'memory': open(f'{top}/memory.max').read().strip(), 'cpu': open(f'{top}/cpu.max').read().split(),
+    'cgroups': sorted(n for n in os.listdir(top) if os.path.isdir(f'{top}/{n}')),
+    'mine': open('/proc/self/cgroup').read().strip(),
+    'writes': sorted({refused(lambda: open(f'{top}/{n}', 'w'))
+                      for n in ('memory.max', 'cgroup.procs', 'cgroup.subtree_control', 'cgroup.kill')}),
+    'makes': refused(lambda: os.mkdir(f'{top}/x')),
+    'chmods': refused(lambda: os.chmod(f'{top}/memory.max', 0o666)),
+}))
+"""
+
+
+def sees_its_limits_and_nothing_more(cay):
+    seen = json.loads(cay.python(LIMITS_IN_SIGHT, "-m", "64m", "--cpus", "0.5"))
+    assert seen == {"memory": str(64 << 20), "cpu": ["50000", "100000"], "cgroups": [], "mine": "0::/",
+                    "writes": [errno.EROFS], "makes": errno.EROFS, "chmods": errno.EROFS}
+
+
+def test_limits_are_in_sight(cay):
+    """As java and others look for them: the island's own cgroup, read-only."""
+    sees_its_limits_and_nothing_more(cay)
+
+
+def test_limits_are_in_sight_of_a_user(delegated):
+    """Who owns the files of that cgroup outside, and still can't change them from inside."""
+    sees_its_limits_and_nothing_more(delegated)
 
 
 def test_nothing_left(cay):
@@ -172,8 +208,8 @@ def test_user_with_delegation_memory(delegated):
 
 
 def test_user_with_delegation_processes(delegated):
-    n, errno = map(int, delegated.python(FORK_UNTIL_REFUSED, "--pids-limit", "10").split())
-    assert errno == 11 and n == 9
+    n, why = map(int, delegated.python(FORK_UNTIL_REFUSED, "--pids-limit", "10").split())
+    assert why == errno.EAGAIN and n == 9
 
 
 def test_user_with_delegation_not_alone(delegated):

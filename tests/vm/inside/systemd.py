@@ -8,6 +8,7 @@ import pwd
 import shutil
 import socket
 import subprocess
+import sys
 import time
 
 import pytest
@@ -155,6 +156,14 @@ def test_doctor_is_content(user):
     assert done.rc == 0, done.text + done.errors
 
 
+def test_as_docs_have_it(user):
+    sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "places"))
+    from environments import look, recorded, save
+    seen = look(user)
+    save("user, session of systemd", seen)
+    assert recorded().get("user, session of systemd") == seen, "make environments"
+
+
 # All else ends as it would without systemd, and says why.
 
 
@@ -214,7 +223,9 @@ def test_no_answer(user, deaf):
 def test_dry_run_asks_for_nothing(user, deaf):
     """It would wait for the answer, as above."""
     user.env["XDG_RUNTIME_DIR"] = str(deaf)
-    assert user.run("--dry-run", "-c", "print(42)").ok().seconds < 5
+    began = time.monotonic()
+    user.run("--dry-run", "-c", "print(42)").ok()
+    assert time.monotonic() - began < 5
 
 
 @pytest.mark.parametrize("value", [None, "", "relative", "/nonexistent", "/run/user/0"])

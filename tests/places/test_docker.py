@@ -1,0 +1,116 @@
+"""In a container of Docker's own, as test_container.py makes one by hand: refused by name, and with
+the flags that doctor names it works. Only where dockerd is installed (Debian: docker.io)."""
+
+import io
+import os
+import pathlib
+import shlex
+import shutil
+import signal
+import subprocess
+import tarfile
+import tempfile
+
+import pytest
+
+from support import CAY, OURS, MIB, Cay, wait_until
+from test_container import doctor, failing, flags_of
+
+IMAGE = "cay-test:1"
+
+# Where nothing is installed: the host's /usr is mounted.
+DIRECTORIES = ["etc", "tmp", "usr", "var", "proc", "sys", "dev", "run", "root", "cay"]
+LINKS = {name: f"usr/{name}" for name in ("bin", "sbin", "lib", "lib64")}
+
+
+def image():
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as tar:
+        for name in DIRECTORIES:
+            entry = tarfile.TarInfo(name)
+            entry.type, entry.mode = tarfile.DIRTYPE, 0o1777 if name == "tmp" else 0o755
+            tar.addfile(entry)
+        for name, target in LINKS.items():
+            entry = tarfile.TarInfo(name)
+            entry.type, entry.linkname = tarfile.SYMTYPE, target
+            tar.addfile(entry)
+    return out.getvalue()
+
+
+@pytest.fixture(scope="module")
+def docker():
+    """A daemon of the test's own, which touches no network and no other daemon; how to call it."""
+    if not shutil.which("dockerd") or not shutil.which("docker") or os.geteuid() != 0:
+        pytest.skip("NOT TESTED with Docker: needs root and dockerd (apt install docker.io)")
+    place = pathlib.Path(tempfile.mkdtemp(prefix="cay-test-docker-", dir="/tmp"))
+    socket = f"unix://{place}/socket"
+    log = open(place / "log", "wb")
+    daemon = subprocess.Popen(
+        ["unshare", "-m", "dockerd", "--data-root", place / "data", "--exec-root", place / "exec", "-H", socket,
+         "--pidfile", place / "pid", "--iptables=false", "--ip6tables=false", "--bridge=none"],
+        stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+    call = ["docker", "-H", socket]
+
+    def is_up():
+        assert daemon.poll() is None, (place / "log").read_text()
+        return subprocess.run([*call, "version"], capture_output=True, check=False).returncode == 0
+    try:
+        wait_until(is_up, 60, "dockerd's start")
+        subprocess.run([*call, "import", "-", IMAGE], input=image(), capture_output=True, check=True)
+        yield call
+    finally:
+        daemon.send_signal(signal.SIGTERM)
+        daemon.wait(30)
+        log.close()
+        shutil.rmtree(place, ignore_errors=True)
+
+
+@pytest.fixture
+def contained(docker, scratch, place):
+    """cay in a container that was started with these flags."""
+    def make(flags=""):
+        cay = Cay(place, scratch / "home", scratch / "tmp")
+        cay.prefix = [*docker, "run", "--rm", "--network", "none", "-v", "/usr:/usr:ro", "-v",
+                      f"{pathlib.Path(CAY).resolve().parent}:{pathlib.Path(CAY).resolve().parent}:ro",
+                      *shlex.split(flags), IMAGE]
+        return cay
+    return make
+
+
+@pytest.mark.parametrize("user", ["", "--user 1000"], ids=["root", "user"])
+def test_default_container(contained, user):
+    cay = contained(user)
+    _, rows = doctor(cay)
+    assert {"user namespace", "/proc of its own", "memory limit", "cpu limit"} <= failing(rows)
+    for option in ([], ["--allow-degraded"]):
+        done = cay.run(*option, "--", "echo", "ran")
+        assert done.rc == OURS and done.out == b"" and "cay doctor" in done.errors
+    for flag in ("seccomp=unconfined", "systempaths=unconfined", "-v /sys/fs/cgroup:/sys/fs/cgroup:rw"):
+        assert flag in flags_of(rows)
+
+
+def test_the_flags_that_doctor_names_are_enough(contained):
+    _, rows = doctor(contained())
+    cay = contained(flags_of(rows))
+    ok, rows = doctor(cay)
+    assert ok and rows["host directories"]["ok"] is False
+    assert "--cap-add SYS_ADMIN" in rows["host directories"]["todo"]
+    result = cay.run("--json", "-m", "64m", "-c", f"x = bytearray({300 * MIB})").json
+    assert result["status"] == "out_of_memory" and result["isolation"]["degraded"] == []
+
+
+def test_a_user_gets_all_but_limits(contained):
+    _, rows = doctor(contained("--user 1000"))
+    cay = contained("--user 1000 " + flags_of(rows))
+    result = cay.run("--json", "--allow-degraded", "-c", "print(42)").ok().json
+    assert result["stdout"] == "42\n" and result["isolation"]["degraded"] == ["memory", "cpus"]
+
+
+def test_host_directories_with_the_capability(contained, place):
+    """What --cap-add SYS_ADMIN is for: a volume, on an island in the container."""
+    (place / "f").write_text("here")
+    _, rows = doctor(contained())
+    flags = f"{flags_of(rows)} -v {place}:{place} -w {place}"
+    done = contained(flags).run("--workspace", ".", "--", "cat", "f")
+    assert done.rc == OURS and done.out == b""
+    assert contained(f"{flags} --cap-add SYS_ADMIN").run("--workspace", ".", "--", "cat", "f").ok().text == "here"
