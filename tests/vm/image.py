@@ -119,6 +119,8 @@ def unpack_root(root):
     # What the packages' own scripts would have done.
     for name in ("passwd", "group"):
         shutil.copy(root / "usr/share/base-passwd" / f"{name}.master", root / "etc" / name)
+    (root / "etc/shadow").write_text("root:*:::::::\n")
+    (root / "etc/shadow").chmod(0o640)
     (root / "usr/bin/cc").symlink_to("gcc")
     shutil.rmtree(root / "usr/lib/modules")
     return next((root / "boot").glob("vmlinuz-*"))
