@@ -33,13 +33,22 @@ static bool is_cgroup2(int fd)
 	return fstatfs(fd, &s) == 0 && s.f_type == CGROUP2_SUPER_MAGIC;
 }
 
+/*
+ * access(2) with the effective ids: a read-only mount says EROFS here too, also to
+ * root. Where it can't be told, it is tried: the limit is not given up for that.
+ */
+static bool may_write(int dir, const char *name)
+{
+	return faccessat(dir, name, W_OK, AT_EACCESS) == 0 ||
+	       (errno != EACCES && errno != EPERM && errno != EROFS && errno != ENOENT);
+}
+
 static bool may_make_here(int dir)
 {
-	/* access(2) with the effective ids: a read-only mount says EROFS here too, also to root. */
-	if (faccessat(dir, ".", W_OK, AT_EACCESS) < 0)
+	if (!may_write(dir, "."))
 		return false;
 	return geteuid() == 0 || /* mkdir() itself will say */
-	       faccessat(dir, "cgroup.procs", W_OK, AT_EACCESS) == 0;
+	       may_write(dir, "cgroup.procs");
 }
 
 bool cgroup_own_path(const char *text, const char *controller, char *path, size_t size)
