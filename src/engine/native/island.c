@@ -201,11 +201,11 @@ static int compiler_main(void *arg)
 }
 
 /*
- * As the program's process, with its limits and its rights; returns when it may
- * go on. What the compiler left running ends here: it could look into this process
+ * As the program's process, with its limits and its rights: 0 when it may go on,
+ * else the exit code. What the compiler left running ends here: it could look into this process
  * in the middle of its exec, where "#!/proc/self/exe" makes cay the program.
  */
-static void compile(struct program *p, struct island *i)
+static int compile(struct program *p, struct island *i)
 {
 	static char stack[COMPILER_STACK] __attribute__((aligned(16)));
 	struct message m = {.kind = MESSAGE_COMPILED, .status = -1};
@@ -220,8 +220,9 @@ static void compile(struct program *p, struct island *i)
 	    msg_send(i->control, &m, sizeof(m), NULL, 0) < 0)
 		_exit(125);
 	if (m.status != 0)
-		_exit(WIFEXITED(m.status) ? WEXITSTATUS(m.status) : 128 + WTERMSIG(m.status));
+		return WIFEXITED(m.status) ? WEXITSTATUS(m.status) : 128 + WTERMSIG(m.status);
 	await(i, MESSAGE_GO);
+	return 0;
 }
 
 /* PID 2 until it execs. It shares memory with init, which sleeps meanwhile. */
@@ -246,8 +247,12 @@ static int program_main(void *arg)
 		report_failure(i, &err);
 		_exit(125);
 	}
-	if (p->compile[0])
-		compile(p, i);
+	if (p->compile[0]) {
+		int code = compile(p, i);
+
+		if (code != 0)
+			return code;
+	}
 	return exec_or_report(i, p->argv, p->env);
 }
 
