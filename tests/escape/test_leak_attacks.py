@@ -139,7 +139,8 @@ for limits in ((resource.RLIM_INFINITY,) * 2, (1 << 40, 1 << 40)):
     try: resource.setrlimit(resource.RLIMIT_CORE, limits)
     except (OSError, ValueError): pass
 ctypes.CDLL(None).prctl(4, 1, 0, 0, 0)  # dumpable
-m = mmap.mmap(-1, {huge})
+noreserve = 0x4000  # also where there is less memory than that
+m = mmap.mmap(-1, {huge}, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | noreserve)
 for n in range(0, 64 << 20, 4096): m[n] = 1
 os.abort()""", config=workspace.config)
     assert done.json["status"] == "signal" and done.json["signal"] in (6, "SIGABRT"), done.json
