@@ -34,6 +34,13 @@ static bool has_extension(const char *file)
 	return strchr(slash ? slash : file, '.') != NULL;
 }
 
+static bool is_directory(const char *file)
+{
+	struct stat st;
+
+	return stat(file, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
 static int choose_by_first_line(struct spec *s, struct cay_error *err)
 {
 	char text[SHEBANG_MAX], name[SHEBANG_NAME_SIZE];
@@ -48,7 +55,8 @@ static int choose_by_first_line(struct spec *s, struct cay_error *err)
 	case SHEBANG_NONE:
 		break;
 	}
-	if (!has_extension(s->file))
+	/* Also a directory, which is no script in any language. */
+	if (!has_extension(s->file) || is_directory(s->file))
 		return spec_set_language(s, LANGUAGE_DEFAULT, err);
 	(void)cay_fail(err, CAY_E_RUNTIME, 0, "no language has the extension of %.256s", s->file);
 	return cay_hint(err, "say which: cay run -l NAME FILE");

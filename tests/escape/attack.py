@@ -8,7 +8,6 @@ assert_refused()). The table in README.md is made of ATTACKS, see table.py.
 import collections
 import json
 import os
-import platform
 import shutil
 import subprocess
 
@@ -16,7 +15,7 @@ import pytest
 
 from support import must_work
 
-x86_64 = pytest.mark.skipif(platform.machine() != "x86_64", reason="the numbers are x86_64's")
+x86_64 = pytest.mark.usefixtures("x86_64_numbers")
 
 # number: what the program tries, what it gets. Numbers stay: new attacks are added at the end
 # of a family's range or after the last one.

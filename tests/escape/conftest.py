@@ -1,7 +1,6 @@
 """The end-to-end tests' own fixtures, and an island as root makes it and as an ordinary user does."""
 
 import dataclasses
-import importlib.util
 import os
 import pathlib
 import shutil
@@ -10,28 +9,13 @@ import tempfile
 
 import pytest
 
-INTEGRATION = pathlib.Path(__file__).resolve().parents[1] / "integration"
-sys.path.insert(0, str(INTEGRATION))
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parent / "integration")]
 
-# By its path: "conftest" is also the name of this file.
-_spec = importlib.util.spec_from_file_location("integration_conftest", INTEGRATION / "conftest.py")
-_module = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(_module)
-
+from fixtures import *  # noqa: E402, F401, F403: by the path above
 from attack import ATTACKS, rounds, take_told  # noqa: E402: after the paths are set
-from support import STRANGER  # noqa: E402
+from support import STRANGER, must_work  # noqa: E402
 from table import Outcome, lines, write_table  # noqa: E402
-
-scratch = _module.scratch
-binary_runs = _module.binary_runs
-nothing_left_at_the_end = _module.nothing_left_at_the_end
-nothing_left = _module.nothing_left
-place = _module.place
-cay = _module.cay
-config = _module.config
-root = _module.root
-stranger = _module.stranger
 
 
 @pytest.fixture(params=["root", "user"])
@@ -40,7 +24,7 @@ def island(request):
     if request.param == "root":
         return request.getfixturevalue("cay")
     if os.geteuid() != 0:
-        _module.must_work("the other one is an ordinary user already")
+        must_work("the other one is an ordinary user already")
     user = request.getfixturevalue("stranger")
     run, start = user.run, user.start
     user.run = lambda *args, **more: run("--allow-degraded", *args, **more)

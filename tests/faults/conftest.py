@@ -1,37 +1,23 @@
 """The end-to-end tests' own fixtures, and the tool that makes system calls fail."""
 
-import importlib.util
 import os
 import pathlib
 import sys
 
 import pytest
 
-INTEGRATION = pathlib.Path(__file__).resolve().parents[1] / "integration"
-sys.path.insert(0, str(INTEGRATION))
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parent / "integration")]
 
-# By its path: "conftest" is also the name of this file.
-_spec = importlib.util.spec_from_file_location("integration_conftest", INTEGRATION / "conftest.py")
-_module = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(_module)
-
-scratch = _module.scratch
-binary_runs = _module.binary_runs
-nothing_left_at_the_end = _module.nothing_left_at_the_end
-nothing_left = _module.nothing_left
-place = _module.place
-cay = _module.cay
-config = _module.config
-root = _module.root
-stranger = _module.stranger
+from fixtures import *  # noqa: E402, F401, F403: by the path above
+from support import must_work  # noqa: E402
 
 
 def built(name):
     """A program of the build with tests."""
-    path = _module.CAY and pathlib.Path(__file__).resolve().parents[2] / "build-test" / "tests" / name
+    path = HERE.parents[1] / "build-test" / "tests" / name
     if not os.access(path, os.X_OK):
-        _module.must_work(f"{path} is not there: `make integration` builds it")
+        must_work(f"{path} is not there: `make integration` builds it")
     return path
 
 

@@ -23,6 +23,9 @@ MIB = 1 << 20
 # An emulated processor is slow, and its host may be busy: how much of the time is not cay's.
 SLOWNESS = 5 if os.environ.get("CAY_IN_VM") else 1
 
+# Only cgroup v2, no v1 beside it.
+PURE_V2 = pathlib.Path("/sys/fs/cgroup/cgroup.controllers").exists()
+
 # An ordinary user that no machine has. None is created: an id is all it takes.
 STRANGER = 54321
 
@@ -143,6 +146,19 @@ class Cay:
         assert len(done.said) == 1, done.errors
         assert done.error["message"].replace("\n", " ") in done.said[0]
         return done.error
+
+
+def remove_cgroups(top):
+    """The directory and those below it; what was in them may still be dying."""
+    for directory, _, _ in os.walk(top, topdown=False):
+        for _ in range(200):
+            try:
+                os.rmdir(directory)
+                break
+            except OSError:
+                time.sleep(0.02)
+        else:
+            os.rmdir(directory)
 
 
 def wait_until(true, seconds=5.0, what="it"):

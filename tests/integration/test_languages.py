@@ -242,7 +242,7 @@ def test_missing_compiler_output(cay, place, config):
     (fake / "gcc-20").chmod(0o755)
     conf = config(f"[language c]\npath = {fake.parent}\n")
     done = cay.run("-l", "c", "-c", "int main;", config=conf)
-    assert done.rc == 127 and "not found" in done.errors
+    assert done.rc == 127 and "not found" in done.errors and "has the source a main?" in done.errors
 
 
 # What is special.

@@ -106,3 +106,9 @@ def test_executed_directly(cay, place):
 def test_unreadable_script_says_so(cay):
     done = cay.run("nowhere")
     assert done.rc == OURS and "No such file" in done.errors
+
+
+def test_a_directory_is_no_script(cay, place):
+    for name in (".", str(place), "sub.d"):
+        (place / "sub.d").mkdir(exist_ok=True)
+        assert "Is a directory" in cay.refused(name)["message"]

@@ -1,26 +1,32 @@
 """The fixtures of tests/integration, for the tests of this directory too; and a delegated cgroup."""
 
-import importlib.util
 import os
 import pathlib
 import sys
-import time
 
 import pytest
 
-_INTEGRATION = pathlib.Path(__file__).resolve().parents[1] / "integration"
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parent / "integration")]
 
-sys.path.insert(0, str(_INTEGRATION))
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-_spec = importlib.util.spec_from_file_location("integration_fixtures", _INTEGRATION / "conftest.py")
-_fixtures = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(_fixtures)
-globals().update({name: thing for name, thing in vars(_fixtures).items() if name[0] != "_"})
-
-from support import STRANGER  # noqa: E402, by the path above
+from fixtures import *  # noqa: E402, F401, F403: by the path above
+from support import PURE_V2, STRANGER, remove_cgroups  # noqa: E402
 
 _CGROUPS = pathlib.Path("/sys/fs/cgroup")
-PURE_V2 = (_CGROUPS / "cgroup.controllers").exists()
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "cgroups(kind): is about v1 or v2; tests/vm runs those of v2")
+
+
+def pytest_collection_modifyitems(config, items):
+    """What is about the other kind of cgroups is left to where there is that."""
+    here = "v2" if PURE_V2 else "v1"
+    other = [i for i in items if (m := i.get_closest_marker("cgroups")) and m.args[0] != here]
+    if other:
+        config.hook.pytest_deselected(items=other)
+        items[:] = [i for i in items if i not in other]
+
 
 # As a service manager does it: for each run a directory of its own, given away. $1: the top.
 _ENTER_V2 = f"""d=$1/$$; shift; mkdir $d && chown {STRANGER} $d $d/cgroup.procs $d/cgroup.subtree_control \
@@ -28,18 +34,6 @@ $d/cgroup.threads && echo $$ >$d/cgroup.procs && exec "$@" """
 # One directory in each hierarchy is enough, which has been given away. $1: its name.
 _ENTER_V1 = """n=$1; shift; for h in memory pids cpu unified; do
 echo $$ >/sys/fs/cgroup/$h/$n/cgroup.procs || exit; done; exec "$@" """
-
-
-def _remove(top):
-    for directory, _, _ in os.walk(top, topdown=False):
-        for _ in range(200):
-            try:
-                os.rmdir(directory)
-                break
-            except OSError:
-                time.sleep(0.02)
-        else:
-            os.rmdir(directory)
 
 
 @pytest.fixture
@@ -62,4 +56,4 @@ def delegated(stranger):
     stranger.prefix = ["sh", "-c", *enter, *stranger.prefix]
     yield stranger
     for top in tops:
-        _remove(top)
+        remove_cgroups(top)

@@ -18,7 +18,6 @@ PARTS = {"--security-opt seccomp=unconfined": "filter",
          "--security-opt systempaths=unconfined": "proc",
          "--cgroupns=host -v /sys/fs/cgroup:/sys/fs/cgroup:rw": "cgroups"}
 
-PURE_V2 = pathlib.Path("/sys/fs/cgroup/cgroup.controllers").exists()
 
 
 @pytest.fixture
@@ -118,7 +117,7 @@ def test_a_user_gets_all_but_limits(contained):
     assert result["stdout"] == "42\n" and result["isolation"]["degraded"] == ["memory", "cpus"]
 
 
-@pytest.mark.skipif(not PURE_V2, reason="cgroup v2 only; tests/vm runs it")
+@pytest.mark.cgroups("v2")
 def test_private_cgroup(contained):
     """Writable, but the container's own processes are in it: v2 gives no limits below such."""
     cay = contained("private", "proc")

@@ -13,7 +13,7 @@ import tempfile
 
 import pytest
 
-from support import CAY, OURS, MIB, Cay, wait_until
+from support import CAY, OURS, MIB, Cay, must_work, wait_until
 from test_container import doctor, failing, flags_of
 
 IMAGE = "cay-test:1"
@@ -41,7 +41,7 @@ def image():
 def docker():
     """A daemon of the test's own, which touches no network and no other daemon; how to call it."""
     if not shutil.which("dockerd") or not shutil.which("docker") or os.geteuid() != 0:
-        pytest.skip("NOT TESTED with Docker: needs root and dockerd (apt install docker.io)")
+        must_work("not tested with Docker: needs root and dockerd (tools/setup docker)")
     place = pathlib.Path(tempfile.mkdtemp(prefix="cay-test-docker-", dir="/tmp"))
     socket = f"unix://{place}/socket"
     log = open(place / "log", "wb")

@@ -5,8 +5,8 @@ import pytest
 
 import environments
 from environments import PLACES, look, recorded, save
-from support import Cay
-from test_container import CONTAINER, DEFAULT, PURE_V2, doctor, flags_of, without
+from support import PURE_V2, Cay
+from test_container import CONTAINER, DEFAULT, doctor, flags_of, without
 
 HERE = "cgroup v2" if PURE_V2 else "cgroup v1 hybrid"
 
@@ -29,7 +29,7 @@ def test_delegated(delegated):
     compare(f"user, delegated {'cgroup v2' if PURE_V2 else 'cgroup v1'}", delegated)
 
 
-@pytest.mark.skipif(PURE_V2, reason="the page has containers once, as on cgroup v1")
+@pytest.mark.cgroups("v1")  # the page has containers once
 @pytest.mark.parametrize("who", ["root", "user"])
 @pytest.mark.parametrize("flags", [False, True], ids=["default", "flags"])
 def test_container(scratch, place, root, who, flags):

@@ -97,6 +97,13 @@ static void report_failure(const struct island *i, const struct cay_error *err)
 	(void)msg_send(i->control, &m, sizeof(m), NULL, 0);
 }
 
+/* Not _noreturn_, as exec_or_report(): it is called on the borrowed stack, too. */
+static void give_up(const struct island *i, const struct cay_error *err)
+{
+	report_failure(i, err);
+	_exit(125);
+}
+
 /* Waits for the launcher's word; anything else, also its death, ends the island. */
 static void await(struct island *i, enum message_kind kind)
 {
@@ -184,6 +191,8 @@ static int exec_or_report(const struct island *i, char *const *argv, char *const
 			       argv[0]);
 	else
 		(void)cay_fail(&err, CAY_E_INVALID, saved, "%s can't be executed", argv[0]);
+	if (strncmp(argv[0], ISLAND_BUILD "/", strlen(ISLAND_BUILD "/")) == 0)
+		(void)cay_hint(&err, "the compiler made no program: has the source a main?");
 	err.exit_code = err.code == CAY_E_NOT_FOUND ? 127 : 126;
 	report_failure(i, &err);
 	return err.exit_code;
@@ -202,8 +211,9 @@ static int compiler_main(void *arg)
 
 /*
  * As the program's process, with its limits and its rights: 0 when it may go on,
- * else the exit code. What the compiler left running ends here: it could look into this process
- * in the middle of its exec, where "#!/proc/self/exe" makes cay the program.
+ * else the exit code. What the compiler left running ends here: it could look into
+ * this process in the middle of its exec, where "#!/proc/self/exe" makes cay the
+ * program.
  */
 static int compile(struct program *p, struct island *i)
 {
@@ -235,18 +245,14 @@ static int program_main(void *arg)
 	struct cay_error err;
 
 	if (run_steps(i, STEP_PROGRAM, &err) < 0 || confine_read_facts(i, &m.facts, &err) < 0 ||
-	    facts_check(&m.facts, i->plan, i->provision.namespaces, &err) < 0) {
-		report_failure(i, &err);
-		_exit(125);
-	}
+	    facts_check(&m.facts, i->plan, i->provision.namespaces, &err) < 0)
+		give_up(i, &err);
 	if (msg_send(i->control, &m, sizeof(m), &i->scratch_fd, i->held ? 1 : 0) < 0)
 		_exit(125);
 	if (i->held)
 		await(i, MESSAGE_GO);
-	if (run_steps(i, STEP_LAST, &err) < 0) {
-		report_failure(i, &err);
-		_exit(125);
-	}
+	if (run_steps(i, STEP_LAST, &err) < 0)
+		give_up(i, &err);
 	if (p->compile[0]) {
 		int code = compile(p, i);
 
@@ -338,21 +344,16 @@ void island_main(struct island *i)
 			r = confine_cpus(i, &err);
 		}
 	}
-	if (r < 0) {
-		report_failure(i, &err);
-		_exit(125);
-	}
+	if (r < 0)
+		give_up(i, &err);
 	pid = start_program(i);
 	if (pid < 0) {
 		(void)cay_fail(&err, CAY_E_ENGINE, errno, "start the program's process");
-		report_failure(i, &err);
-		_exit(125);
+		give_up(i, &err);
 	}
 	/* From here on PID 1 only reaps. It keeps nothing that is worth taking. */
-	if (confine_init(i, &err) < 0) {
-		report_failure(i, &err);
-		_exit(125);
-	}
+	if (confine_init(i, &err) < 0)
+		give_up(i, &err);
 	end.status = reap_until(pid);
 	(void)msg_send(i->control, &end, sizeof(end), NULL, 0);
 	_exit(0);

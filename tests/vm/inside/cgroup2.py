@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from support import OURS, STRANGER
+from support import OURS, STRANGER, remove_cgroups
 
 TOP = pathlib.Path("/sys/fs/cgroup")
 LIMITED = {"memory": "cgroup2", "pids": "cgroup2", "cpu": "cgroup2", "degraded": []}
@@ -185,15 +185,7 @@ def delegated(stranger):
     give(top, STRANGER)
     stranger.prefix = ["sh", "-c", f"echo $$ >{top}/cgroup.procs && exec \"$@\"", "sh", *stranger.prefix]
     yield stranger
-    for directory, _, _ in os.walk(top, topdown=False):
-        for _ in range(200):
-            try:
-                os.rmdir(directory)
-                break
-            except OSError:
-                time.sleep(0.02)
-        else:
-            os.rmdir(directory)
+    remove_cgroups(top)
 
 
 def test_user_with_delegation(delegated):
