@@ -34,6 +34,7 @@ static int play_kill(int pidfd);
 #define sys_move_mount(from, a, to, b, c) 0
 #define sys_pidfd_kill                    play_kill
 #include "engine/native/launcher.c"
+#include "engine/native/stock.c"
 
 #include <dirent.h>
 
