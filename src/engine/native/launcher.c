@@ -354,14 +354,14 @@ static int note_degraded(struct isolation *iso, bool allowed, const char *limit,
 		       : 0;
 }
 
-/* Facts and limits, as the result will have them. */
-static int conclude(const struct launcher *l, const struct plan *p, struct launched *i,
-		    const struct facts *f, struct cay_error *err)
+int launched_judge(struct launched *i, const struct plan *p, const struct facts *f,
+		   struct cay_error *err)
 {
 	struct isolation *iso = &i->isolation;
 
-	if (facts_check(f, p, l->own_namespaces, err) < 0)
+	if (facts_check(f, p, i->launcher->own_namespaces, err) < 0)
 		return -1;
+	strv_done(&iso->degraded);
 	iso->user = "userns";
 	iso->disk = "tmpfs";
 	iso->seccomp = "allowlist";
@@ -435,21 +435,32 @@ int launcher_make_ahead(struct launcher *l, const struct plan *like, size_t n,
 	return 0;
 }
 
-static int send_program(struct launched *i, const struct plan *p, const int stdio[3], bool held)
+int launched_order(struct launched *i, uint32_t command, uint32_t flags, const struct plan *p,
+		   const int stdio[3], int cgroup)
 {
-	struct message m = {.kind = MESSAGE_PROGRAM, .held = held};
+	struct message m = {.kind = MESSAGE_ORDER, .command = command, .order.flags = flags};
+	int fds[] = {stdio[0], stdio[1], stdio[2], cgroup};
 	int r;
 
+	if (p->size > ORDER_PLAN_MAX)
+		return -EMSGSIZE;
+	if (cgroup >= 0)
+		m.order.flags |= ORDER_CGROUP;
 	give_pipes(stdio, i);
-	r = msg_send(i->control, &m, sizeof(m), stdio, 3);
+	r = msg_send(i->control, &m, sizeof(m), fds, cgroup >= 0 ? 4 : 3);
 	return r < 0 ? r : msg_send(i->control, p, p->size, NULL, 0);
 }
 
-/* The oldest island that waits, if the plan fits it and it is well: it has nothing to say yet. */
-static bool take_ahead(struct launcher *l, const struct plan *p, const int stdio[3], bool held,
-		       struct launched *ret)
+int launched_clear(struct launched *i)
 {
-	if (!l->ahead_plan || p->size > AHEAD_PLAN_MAX || !plan_fits_island(l->ahead_plan, p))
+	struct message m = {.kind = MESSAGE_CLEAR};
+
+	return msg_send(i->control, &m, sizeof(m), NULL, 0);
+}
+
+bool launcher_take_ahead(struct launcher *l, const struct plan *p, struct launched *ret)
+{
+	if (!l->ahead_plan || p->size > ORDER_PLAN_MAX || !plan_fits_island(l->ahead_plan, p))
 		return false;
 	while (l->n_ahead > 0) {
 		struct pollfd silent = {.fd = l->ahead[0]->control, .events = POLLIN};
@@ -457,7 +468,30 @@ static bool take_ahead(struct launcher *l, const struct plan *p, const int stdio
 		*ret = *l->ahead[0];
 		free(l->ahead[0]);
 		memmove(l->ahead, l->ahead + 1, --l->n_ahead * sizeof(l->ahead[0]));
-		if (poll(&silent, 1, 0) == 0 && send_program(ret, p, stdio, held) == 0)
+		/* It is well if it has nothing to say yet. */
+		if (poll(&silent, 1, 0) == 0)
+			return true;
+		discard(ret);
+	}
+	return false;
+}
+
+int launcher_make_live(struct launcher *l, const struct plan *p, struct launched *ret,
+		       struct cay_error *err)
+{
+	if (plan_check(p, p->size, err) < 0)
+		return -1;
+	return launcher_take_ahead(l, p, ret) ? 0 : make_island(l, p, NULL, false, ret, err);
+}
+
+/* A run on an island that waits for one, if there is such. */
+static bool order_ahead(struct launcher *l, const struct plan *p, const int stdio[3], bool held,
+			struct launched *ret)
+{
+	uint32_t flags = held ? ORDER_LAST | ORDER_HELD : ORDER_LAST;
+
+	while (launcher_take_ahead(l, p, ret)) {
+		if (launched_order(ret, 0, flags, p, stdio, -1) == 0)
 			return true;
 		discard(ret);
 	}
@@ -471,9 +505,9 @@ int launcher_start(struct launcher *l, const struct plan *p, const int stdio[3],
 
 	if (plan_check(p, p->size, err) < 0)
 		return -1;
-	if (!take_ahead(l, p, stdio, held, ret) && make_island(l, p, stdio, held, ret, err) < 0)
+	if (!order_ahead(l, p, stdio, held, ret) && make_island(l, p, stdio, held, ret, err) < 0)
 		return -1;
-	if (await_ready(ret, &facts, err) == 0 && conclude(l, p, ret, &facts, err) == 0)
+	if (await_ready(ret, &facts, err) == 0 && launched_judge(ret, p, &facts, err) == 0)
 		return 0;
 	discard(ret);
 	return -1;
