@@ -30,12 +30,13 @@ struct http_parser {
 	enum where where;
 	bool no_body;
 	/* The scanner. */
-	bool cr;      /* the last byte was one */
-	bool begun;   /* there was a line that is not empty */
-	size_t seen;  /* bytes of the head */
-	size_t line;  /* bytes of this line */
-	size_t lines; /* whole ones, the first included */
-	char tail[8]; /* the last bytes of the first line: a request's version */
+	bool cr;       /* the last byte was one */
+	bool begun;    /* there was a line that is not empty */
+	size_t seen;   /* bytes of the head */
+	size_t line;   /* bytes of this line */
+	size_t lines;  /* whole ones, the first included */
+	char tail[8];  /* the last bytes of the first line: a request's version */
+	size_t spaces; /* in the first line */
 	/* The head: strings one behind the other, each with its NUL. */
 	struct buf text;
 	struct line_at at[HTTP_HEADERS_MAX];
@@ -217,7 +218,7 @@ void http_parser_reset(struct http_parser *p)
 	llhttp_reset(&p->ll);
 	p->where = AT_HEAD;
 	p->no_body = p->cr = p->begun = false;
-	p->seen = p->line = p->lines = p->n_headers = p->at[0].name = 0;
+	p->seen = p->line = p->lines = p->spaces = p->n_headers = p->at[0].name = 0;
 	/* The many connections that wait for their next request shall hold little. */
 	buf_done(&p->text);
 	memset(&p->head, 0, sizeof(p->head));
@@ -231,8 +232,9 @@ void http_parser_no_body(struct http_parser *p)
 
 static int end_of_line(struct http_parser *p)
 {
-	/* llhttp knows relatives of HTTP (RTSP, ICE), and lines without a version. */
-	if (p->lines == 0 && p->ll.type == HTTP_REQUEST && memcmp(p->tail, "HTTP/", 5) != 0)
+	/* llhttp knows relatives of HTTP (RTSP, ICE), lines without a version, and two spaces. */
+	if (p->lines == 0 && p->ll.type == HTTP_REQUEST &&
+	    (p->spaces != 2 || memcmp(p->tail, "HTTP/", 5) != 0))
 		return bad(p, 400, "only HTTP/1.0 and HTTP/1.1 are spoken");
 	p->cr = false;
 	p->line = 0;
@@ -264,6 +266,7 @@ static int scan_byte(struct http_parser *p, char c)
 	if (p->lines == 0) {
 		memmove(p->tail, p->tail + 1, sizeof(p->tail) - 1);
 		p->tail[sizeof(p->tail) - 1] = c;
+		p->spaces += c == ' ';
 	}
 	if (++p->line > p->limits.line_bytes && p->lines == 0)
 		return bad(p, 414, "the URL is too long");
