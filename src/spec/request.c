@@ -495,7 +495,7 @@ int request_parse(struct request_body *ret, enum request_place place, const char
 	return r < 0 ? field_no_memory(err) : request_read(ret, place, j, err);
 }
 
-void request_done(struct request_body *q)
+void request_body_done(struct request_body *q)
 {
 	spec_done(&q->spec);
 	for (size_t i = 0; i < q->n_files; i++) {

@@ -16,7 +16,7 @@
 
 static void freep(struct request_body **q)
 {
-	request_done(*q);
+	request_body_done(*q);
 	free(*q);
 }
 
