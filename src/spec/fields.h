@@ -7,6 +7,7 @@
 #include "base/json.h"
 #include "base/strv.h"
 #include "core/error.h"
+#include "core/limits.h"
 
 #include <stddef.h>
 
@@ -74,3 +75,6 @@ int field_strings(struct reader *r, const struct json *v, struct strv *ret, stru
 
 /* A number, or a string in place of one, as text: exact, and without an exponent where one fits. */
 const char *field_number(const struct json *v, char *text, size_t size);
+
+/* One limit of an object of them: a number (bytes, seconds, cores) or a string as "512m". */
+int field_limit(const struct json *v, const char *name, struct limits *ret, struct cay_error *err);

@@ -1,6 +1,7 @@
 #include "store/keys.h"
 
 #include "base/attr.h"
+#include "policy/bounds.h"
 #include "store/db.h"
 
 #include <errno.h>
@@ -72,9 +73,9 @@ static int check_record(const struct key_record *k, struct cay_error *err)
 {
 	if (!k->name[0])
 		return cay_fail(err, CAY_E_INVALID, 0, "name: a key needs one");
-	if (k->bounds && strlen(k->bounds) > KEY_BOUNDS_MAX)
+	if (k->bounds && strlen(k->bounds) > BOUNDS_MAX_BYTES)
 		return cay_fail(err, CAY_E_TOO_LARGE, 0, "bounds: more than %u bytes",
-				KEY_BOUNDS_MAX);
+				BOUNDS_MAX_BYTES);
 	return 0;
 }
 

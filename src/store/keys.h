@@ -10,9 +10,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define KEY_NAME_MAX   63
-#define KEY_TIER_SIZE  16
-#define KEY_BOUNDS_MAX (64u << 10)
+#define KEY_NAME_MAX  63
+#define KEY_TIER_SIZE 16
 
 /* 0: none of its own. */
 struct key_quotas {
