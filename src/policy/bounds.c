@@ -5,7 +5,6 @@
 #include "core/limit.h"
 #include "spec/fields.h"
 
-#include <errno.h>
 #include <string.h>
 
 #define IMAGE_HOST "host"
@@ -130,17 +129,11 @@ int bounds_read(struct bounds *ret, const struct json *j, struct cay_error *err)
 int bounds_parse(struct bounds *ret, const char *text, size_t len, struct cay_error *err)
 {
 	_cleanup_(json_freep) struct json *j = NULL;
-	struct json_fault fault;
-	int r = json_parse(text, len, BOUNDS_MAX_BYTES, &j, &fault);
 
 	*ret = (struct bounds){0};
-	if (r == -EFBIG)
-		return cay_fail(err, CAY_E_TOO_LARGE, 0, "bounds: more than %u bytes",
-				BOUNDS_MAX_BYTES);
-	if (r == -EINVAL)
-		return cay_fail(err, CAY_E_INVALID, 0, "bounds: not JSON, line %d column %d: %s",
-				fault.line, fault.column, fault.what);
-	return r < 0 ? field_no_memory(err) : bounds_read(ret, j, err);
+	if (fields_parse(text, len, BOUNDS_MAX_BYTES, &j, err) < 0)
+		return cay_wrap(err, "bounds");
+	return bounds_read(ret, j, err);
 }
 
 void bounds_done(struct bounds *b)

@@ -96,6 +96,25 @@ int field_check_kind(const struct json *v, unsigned takes, struct cay_error *err
 	return kind == JSON_KIND_NULL ? cay_hint(err, "what has no value is left out") : -1;
 }
 
+int fields_parse(const char *text, size_t len, size_t max, struct json **ret, struct cay_error *err)
+{
+	_cleanup_(json_freep) struct json *j = NULL;
+	struct json_fault fault;
+	int r = json_parse(text, len, max, &j, &fault);
+
+	if (r == -EFBIG)
+		return cay_fail(err, CAY_E_TOO_LARGE, 0, "more than %zu bytes of JSON", max);
+	if (r == -EINVAL)
+		return cay_fail(err, CAY_E_INVALID, 0, "not JSON, line %d column %d: %s",
+				fault.line, fault.column, fault.what);
+	if (r < 0)
+		return field_no_memory(err);
+	if (field_check_kind(j, TAKES_OBJECT, err) < 0)
+		return -1;
+	*ret = take_ptr(&j);
+	return 0;
+}
+
 static int unknown_name(const struct reader *r, const struct field *fields, size_t n,
 			const char *name, struct cay_error *err)
 {

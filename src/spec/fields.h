@@ -38,6 +38,13 @@ struct field {
 };
 
 /*
+ * A text that should be an object, with errors in words: CAY_E_TOO_LARGE for more
+ * than max bytes, CAY_E_INVALID for what is no JSON or no object. The caller frees it.
+ */
+int fields_parse(const char *text, size_t len, size_t max, struct json **ret,
+		 struct cay_error *err);
+
+/*
  * First each name in the object is looked up, so that a misspelt one is found
  * whatever else is wrong; then the rows are gone through in their order, so that
  * a setter may rely on those above it. A failure leaves the path in r.

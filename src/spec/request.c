@@ -459,17 +459,11 @@ int request_parse(struct request_body *ret, enum request_place place, const char
 		  struct cay_error *err)
 {
 	_cleanup_(json_freep) struct json *j = NULL;
-	struct json_fault fault;
-	int r = json_parse(text, len, REQUEST_MAX_BYTES, &j, &fault);
 
 	*ret = (struct request_body){0};
-	if (r == -EFBIG)
-		return cay_fail(err, CAY_E_TOO_LARGE, 0, "the request has more than %llu bytes",
-				REQUEST_MAX_BYTES);
-	if (r == -EINVAL)
-		return cay_fail(err, CAY_E_INVALID, 0, "not JSON, line %d column %d: %s",
-				fault.line, fault.column, fault.what);
-	return r < 0 ? field_no_memory(err) : request_read(ret, place, j, err);
+	if (fields_parse(text, len, REQUEST_MAX_BYTES, &j, err) < 0)
+		return cay_wrap(err, "the request");
+	return request_read(ret, place, j, err);
 }
 
 void request_done(struct request_body *q)

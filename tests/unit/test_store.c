@@ -5,6 +5,7 @@
 #include "base/fd.h"
 #include "store/audit.h"
 #include "store/idempotency.h"
+#include "store/key_request.h"
 #include "store/keys.h"
 #include "store/runs.h"
 #include "store/sandboxes.h"
@@ -453,6 +454,65 @@ static void keys_are_listed(void **state)
 	assert_int_equal(n, 4);
 	OK(store_keys_list(s, true, &page, count_key, &n, &err));
 	assert_int_equal(n, 9);
+}
+
+static void keys_are_asked_for(void **state)
+{
+	static const char all[] = "{\"name\":\"ci\",\"tier\":\"standard\",\"quotas\":{"
+				  "\"parallel_runs\":4,\"runs_per_minute\":60,"
+				  "\"live_sandboxes\":0,\"cpu_seconds_per_day\":3600},"
+				  "\"bounds\":{\"mounts\":\"none\"}}";
+	_cleanup_(store_closep) struct store *s = open_store();
+	struct key_record k, found;
+	char key[KEY_SIZE];
+
+	(void)state;
+	OK(key_request_parse(&k, all, strlen(all), &err));
+	OK(store_key_create(s, &k, key, NOW, &err));
+	key_record_done(&k);
+	OK(store_key_find(s, key, &found, &err));
+	assert_string_equal(found.name, "ci");
+	assert_string_equal(found.tier, "standard");
+	assert_string_equal(found.bounds, "{\"mounts\":\"none\"}\n");
+	assert_int_equal(found.quotas.parallel_runs, 4);
+	assert_int_equal(found.quotas.runs_per_minute, 60);
+	assert_int_equal(found.quotas.live_sandboxes, 0);
+	assert_int_equal(found.quotas.cpu_seconds_per_day, 3600);
+	key_record_done(&found);
+	OK(key_request_parse(&k, "{\"name\":\"a\"}", 12, &err));
+	assert_string_equal(k.tier, "sandbox");
+	assert_null(k.bounds);
+}
+
+static void wrong_keys_are_not_asked_for(void **state)
+{
+	static const char *const bad[][2] = {
+		{"", "the request: not JSON"},
+		{"[]", "the request: expected an object"},
+		{"{}", "name: is missing"},
+		{"{\"name\":\"\"}", "name: can't be a name"},
+		{"{\"name\":1}", "name: expected a string"},
+		{"{\"name\":\"a\",\"admin\":true}", "admin: no field is called so"},
+		{"{\"name\":\"a\",\"tier\":\"root\"}", "tier: no such tier"},
+		{"{\"name\":\"a\",\"quotas\":{\"parallel_runs\":-1}}",
+		 "quotas.parallel_runs: expected a number from 0"},
+		{"{\"name\":\"a\",\"quotas\":{\"parallel_runs\":1.5}}",
+		 "quotas.parallel_runs: expected a whole number"},
+		{"{\"name\":\"a\",\"quotas\":{\"runs\":1}}", "quotas.runs: no field"},
+		{"{\"name\":\"a\",\"bounds\":{\"mounts\":1}}", "bounds.mounts: expected a string"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+		struct cay_error err = {0};
+		struct key_record k;
+
+		assert_int_equal(key_request_parse(&k, bad[i][0], strlen(bad[i][0]), &err), -1);
+		if (err.code != CAY_E_INVALID ||
+		    strncmp(err.text, bad[i][1], strlen(bad[i][1])) != 0)
+			fail_msg("%s: %s", bad[i][0], err.text);
+		key_record_done(&k);
+	}
 }
 
 /* Sandboxes */
@@ -1290,6 +1350,8 @@ int main(void)
 		TEST(keys_are_touched_now_and_then),
 		TEST(keys_are_not_kept),
 		TEST(keys_are_listed),
+		TEST(keys_are_asked_for),
+		cmocka_unit_test(wrong_keys_are_not_asked_for),
 		TEST(sandboxes_are_kept),
 		TEST(sandbox_names_are_the_owners),
 		TEST(one_never_sees_anothers_sandboxes),
