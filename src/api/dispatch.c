@@ -36,6 +36,9 @@ static bool fail(struct exchange *x, int status, const char *why)
 {
 	struct cay_error err;
 
+	/* Who sends such a request is not trusted with where the next one begins. */
+	if (status == 400)
+		x->connection->last = true;
 	(void)cay_fail(&err, code_of(status), 0, "%s", why);
 	exchange_fail_as(x, status, &err);
 	return false;
