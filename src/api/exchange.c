@@ -189,7 +189,7 @@ size_t exchange_write(struct exchange *x, const void *data, size_t len)
 		put_chunk(x, data, len);
 	else
 		(void)connection_put(c, data, len);
-	if (connection_unsent(c) > EXCHANGE_HIGH)
+	if (connection_unsent(c) >= EXCHANGE_HIGH)
 		x->over_high = true;
 	return connection_unsent(c);
 }

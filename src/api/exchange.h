@@ -44,7 +44,7 @@ struct exchange_events {
 	/* A piece of a streamed body. */
 	void (*on_body)(struct exchange *x, const char *data, size_t len);
 	void (*on_body_end)(struct exchange *x);
-	/* What is buffered has gone below the low mark, after it was above the high one. */
+	/* What is buffered has gone below the low mark, after it had come to the high one. */
 	void (*on_drain)(struct exchange *x);
 	/* The last of all. x is freed after it. */
 	void (*on_close)(struct exchange *x, enum exchange_end how);
@@ -91,7 +91,7 @@ void exchange_begin(struct exchange *x, int status, const char *type);
 void exchange_begin_sized(struct exchange *x, int status, const char *type, uint64_t length);
 
 /*
- * How many bytes wait to be sent, these included. Past EXCHANGE_HIGH stop, and go on at
+ * How many bytes wait to be sent, these included. From EXCHANGE_HIGH on stop, and go on at
  * on_drain: one who never stops is cut off at the server's maximum.
  */
 size_t exchange_write(struct exchange *x, const void *data, size_t len);

@@ -100,7 +100,7 @@ static void item(struct exchange *x)
 
 static void pipe_body(struct exchange *x, const char *data, size_t len)
 {
-	if (exchange_write(x, data, len) > EXCHANGE_HIGH)
+	if (exchange_write(x, data, len) >= EXCHANGE_HIGH)
 		exchange_pause(x);
 }
 
@@ -265,7 +265,7 @@ static void talk_more(struct websocket *w)
 
 	while (talk->left > 0) {
 		talk->left -= sizeof(block);
-		if (websocket_send(w, false, block, sizeof(block)) > EXCHANGE_HIGH)
+		if (websocket_send(w, false, block, sizeof(block)) >= EXCHANGE_HIGH)
 			break;
 	}
 }

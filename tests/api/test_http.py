@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-from support import SANITIZED, get, post, request, server, serving  # noqa: F401
+from api_support import SANITIZED, get, post, request, server, serving  # noqa: F401
 
 
 def healthy(server):

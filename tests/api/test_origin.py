@@ -1,7 +1,7 @@
 """Attack 32: web pages that talk to the server behind their reader's back. And no header of CORS."""
 import pytest
 
-from support import get, post, request, server  # noqa: F401
+from api_support import get, post, request, server  # noqa: F401
 
 HOSTS = ["evil.example", "localhost.evil.example", "127.0.0.1.evil.example", "", "127.1", "2130706433",
          "localhost:x", "[::1", "localhost:80:80", "user@localhost"]

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from support import get, server  # noqa: F401
+from api_support import get, server  # noqa: F401
 
 KEY = base64.b64encode(b"0123456789abcdef").decode()
 HEADERS = {"Upgrade": "websocket", "Connection": "keep-alive, Upgrade", "Sec-WebSocket-Version": "13",
