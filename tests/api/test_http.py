@@ -122,6 +122,22 @@ def test_body_that_stops_at_a_pause(server):
         assert c.ask(post("/upload?pause=50", b"x" * 10)).json == {"bytes": 10}
 
 
+def test_answer_before_the_body(server):
+    """Whole, though the body is still on its way, and then closed: nobody knows where it would end."""
+    done = server.count("done")
+    with server.client() as c:
+        c.send(request("POST", "/early", [f"Content-Length: {8 << 20}"]))
+        c.send(b"x" * (8 << 20))
+        answer = c.answer()
+        assert (answer.body, answer.headers["connection"]) == (b"early\n", "close")
+        c.socket.shutdown(socket.SHUT_WR)
+        assert c.closed()
+    assert server.wait("done", done + 1)
+    with server.client() as c:
+        for _ in range(2):
+            assert c.ask(post("/early", b"")).body == b"early\n"
+
+
 def test_expect_continue(server):
     head = b"POST /%s HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n"
     with server.client() as c:
@@ -674,6 +690,24 @@ def test_connections_that_come_and_go(server):
     for _ in range(1000 if not SANITIZED else 300):
         server.client().socket.close()
     assert healthy(server) and server.wait("connections", 1)
+
+
+def test_drain():
+    """No new connection, idle ones closed, and what is under way comes to its end."""
+    with serving() as s:
+        idle, slow, half, last = [s.client() for _ in range(4)]
+        assert idle.ask(get("/v1/health")).status == 200
+        slow.send(get("/slow?ms=500"))
+        half.send(post("/echo", b"hello")[:-1])
+        time.sleep(0.1)
+        assert last.ask(post("/drain", b"")).body == b"bye\n"
+        assert last.closed() and idle.closed()
+        with pytest.raises(ConnectionRefusedError):
+            s.client()
+        assert half.ask(b"o").body == b"hello" and half.closed()
+        assert slow.answer().body == b"slow\n" and slow.closed()
+        for c in (idle, slow, half, last):
+            c.socket.close()
 
 
 # Server-sent events
