@@ -7,6 +7,8 @@
 #include <jansson.h>
 #include <math.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <string.h>
 
 /* struct json is jansson's value under our name: nobody else includes jansson.h. */
 static json_t *in(const struct json *j)
@@ -135,4 +137,139 @@ int json_text(const struct json *j, struct buf *out)
 	if (json_dump_callback(in(j), dump, &d, JSON_COMPACT | JSON_REAL_PRECISION(10)) < 0)
 		return d.r < 0 ? d.r : -ENOMEM;
 	return buf_append_str(out, "\n");
+}
+
+/* Behind the string that begins at p, or end. */
+static const char *skip_string(const char *p, const char *end)
+{
+	for (p++; p < end && *p != '"'; p++)
+		if (*p == '\\' && p + 1 < end)
+			p++;
+	return p < end ? p + 1 : end;
+}
+
+/*
+ * jansson builds what it reads as it goes, up to 2048 levels, 50 bytes and more
+ * for two bytes of text: what is too deep or too much is found out before. A text
+ * that is no JSON may be counted wrong; then it is refused one way or the other.
+ */
+static const char *too_much(const char *text, size_t len)
+{
+	const char *end = text + len;
+	size_t depth = 0, values = 1;
+
+	for (const char *p = text; p < end;) {
+		if (*p == '"') {
+			p = skip_string(p, end);
+			continue;
+		}
+		if (*p == '[' || *p == '{')
+			depth++;
+		else if ((*p == ']' || *p == '}') && depth > 0)
+			depth--;
+		else if (*p == ',' || *p == ':')
+			values++;
+		if (depth > JSON_DEPTH_MAX)
+			return "nested too deeply";
+		if (values > JSON_VALUES_MAX)
+			return "too many values";
+		p++;
+	}
+	return NULL;
+}
+
+static int fault(struct json_fault *ret, int line, int column, const char *what)
+{
+	*ret = (struct json_fault){.line = line, .column = column};
+	(void)snprintf(ret->what, sizeof(ret->what), "%s", what);
+	text_flatten(ret->what, strlen(ret->what));
+	return -EINVAL;
+}
+
+int json_parse(const char *text, size_t len, size_t max, struct json **ret,
+	       struct json_fault *ret_fault)
+{
+	const char *much;
+	json_error_t e = {0};
+	json_t *j;
+
+	if (len > max)
+		return -EFBIG;
+	much = too_much(text, len);
+	if (much)
+		return fault(ret_fault, 1, 1, much);
+	j = json_loadb(text, len, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &e);
+	if (!j && (e.text[0] == '\0' || json_error_code(&e) == json_error_out_of_memory))
+		return -ENOMEM;
+	if (!j)
+		return fault(ret_fault, e.line, e.column, e.text);
+	*ret = out_of(j);
+	return 0;
+}
+
+enum json_kind json_kind(const struct json *j)
+{
+	static const enum json_kind kinds[] = {
+		[JSON_OBJECT] = JSON_KIND_OBJECT, [JSON_ARRAY] = JSON_KIND_ARRAY,
+		[JSON_STRING] = JSON_KIND_STR,    [JSON_INTEGER] = JSON_KIND_INT,
+		[JSON_REAL] = JSON_KIND_REAL,     [JSON_TRUE] = JSON_KIND_BOOL,
+		[JSON_FALSE] = JSON_KIND_BOOL,    [JSON_NULL] = JSON_KIND_NULL,
+	};
+
+	return j ? kinds[json_typeof(in(j))] : JSON_KIND_NULL;
+}
+
+bool json_bool(const struct json *j)
+{
+	return json_is_true(in(j));
+}
+
+int64_t json_int(const struct json *j)
+{
+	return json_integer_value(in(j));
+}
+
+double json_number(const struct json *j)
+{
+	return json_number_value(in(j));
+}
+
+const char *json_bytes(const struct json *j, size_t *ret_len)
+{
+	*ret_len = json_string_length(in(j));
+	return json_string_value(in(j));
+}
+
+const char *json_str(const struct json *j)
+{
+	size_t len;
+	const char *s = json_bytes(j, &len);
+
+	return s && strlen(s) == len ? s : NULL;
+}
+
+size_t json_len(const struct json *j)
+{
+	return json_is_array(in(j)) ? json_array_size(in(j)) : json_object_size(in(j));
+}
+
+const struct json *json_at(const struct json *array, size_t i)
+{
+	return out_of(json_array_get(in(array), i));
+}
+
+const struct json *json_get(const struct json *o, const char *name)
+{
+	return out_of(json_object_get(in(o), name));
+}
+
+bool json_next(const struct json *object, void **at, const char **ret_name,
+	       const struct json **ret_value)
+{
+	*at = *at ? json_object_iter_next(in(object), *at) : json_object_iter(in(object));
+	if (!*at)
+		return false;
+	*ret_name = json_object_iter_key(*at);
+	*ret_value = out_of(json_object_iter_value(*at));
+	return true;
 }

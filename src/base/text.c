@@ -113,11 +113,11 @@ void text_flatten(char *s, size_t len)
 	}
 }
 
+static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
 /* glibc has b64_ntop() for this, musl has nothing, and a library for one loop would be heavy. */
 int text_append_base64(struct buf *out, const void *data, size_t len)
 {
-	static const char digits[] =
-		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 	const unsigned char *p = data;
 	int r = 0;
 
@@ -129,6 +129,51 @@ int text_append_base64(struct buf *out, const void *data, size_t len)
 				len > 2 ? digits[bits & 63] : '='};
 
 		r = buf_append(out, four, sizeof(four));
+	}
+	return r;
+}
+
+static int digit_value(char c)
+{
+	if (c >= 'A' && c <= 'Z')
+		return c - 'A';
+	if (c >= 'a' && c <= 'z')
+		return c - 'a' + 26;
+	if (c >= '0' && c <= '9')
+		return c - '0' + 52;
+	return c == '+' ? 62 : c == '/' ? 63 : -1;
+}
+
+/* n digits, then padding, into n - 1 bytes. */
+static int decode_four(const char *s, size_t n, char three[3])
+{
+	uint32_t bits = 0;
+
+	for (size_t i = 0; i < 4; i++) {
+		int v = i < n ? digit_value(s[i]) : 0;
+
+		if (v < 0)
+			return -EINVAL;
+		bits = bits << 6 | (uint32_t)v;
+	}
+	for (size_t i = 0; i < 3; i++)
+		three[i] = (char)(bits >> (16 - 8 * i) & 0xff);
+	/* What the padding stands for is 0, or two texts would mean the same. */
+	return n < 4 && three[n - 1] != 0 ? -EINVAL : 0;
+}
+
+int text_decode_base64(struct buf *out, const char *s, size_t len)
+{
+	int r = len % 4 == 0 ? 0 : -EINVAL;
+
+	for (; len > 0 && r == 0; s += 4, len -= 4) {
+		bool last = len == 4;
+		size_t n = last && s[3] == '=' ? (s[2] == '=' ? 2 : 3) : 4;
+		char three[3];
+
+		r = decode_four(s, n, three);
+		if (r == 0)
+			r = buf_append(out, three, n - 1);
 	}
 	return r;
 }

@@ -17,6 +17,12 @@ int text_append_utf8(struct buf *out, const char *s, size_t len);
 int text_append_base64(struct buf *out, const void *data, size_t len);
 
 /*
+ * Appends the bytes that base64 stands for. Strict: padded, no white space, no
+ * bits left over; one text for each string of bytes. 0, -EINVAL, or -errno.
+ */
+int text_decode_base64(struct buf *out, const char *s, size_t len);
+
+/*
  * Makes one harmless line of a text that others had a hand in: control characters
  * and those that turn the direction of writing become '?', line breaks a space.
  */

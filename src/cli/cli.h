@@ -31,7 +31,7 @@ struct verb {
 };
 
 extern const struct verb verb_bench, verb_complete, verb_config, verb_doctor, verb_help, verb_run,
-	verb_runtimes, verb_version;
+	verb_runtimes, verb_serve, verb_version;
 
 extern const struct verb *const verbs[]; /* ends with a NULL */
 

@@ -30,9 +30,6 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-/* Longer code goes in as a file: an argument can have 128 KiB at most. */
-#define CODE_ARGUMENT_MAX (100u << 10)
-
 struct request {
 	struct spec spec;
 	const char *code; /* -c */
@@ -333,27 +330,14 @@ static int choose_engine(const struct request *q, const struct settings *s,
 	return 0;
 }
 
-static bool can_be_argument(const struct spec *s)
-{
-	const char *open = s->language->code_open;
-
-	return s->language->code_option && s->code_len <= CODE_ARGUMENT_MAX &&
-	       !memchr(s->code, '\0', s->code_len) &&
-	       !(open && s->code_len >= 2 && strncmp(s->code, open, 2) == 0);
-}
-
 /* The program's own file is put on the island where it can't be an argument. */
 static int decide_script(struct request *q, struct run_files *f, struct cay_error *err)
 {
 	struct spec *s = &q->spec;
 
-	if (s->kind == SPEC_FILE && run_files_script(f, s, err) < 0)
-		return -1;
-	if (s->kind == SPEC_CODE && !can_be_argument(s) && run_files_code(f, s, err) < 0)
-		return -1;
-	if (s->kind == SPEC_ARGV || !s->language->has_entry)
-		return 0;
-	return run_files_entry(f, s, err);
+	if (s->kind == SPEC_FILE)
+		return run_files_script(f, s, err);
+	return s->kind == SPEC_CODE ? script_of_code(s, &f->script, err) : 0;
 }
 
 static void describe(const struct request *q, const struct runtime *rt, const char *id,

@@ -5,7 +5,6 @@
 #include "cli/cli.h"
 #include "engine/sys.h"
 #include "session/files.h"
-#include "spec/java.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -60,7 +59,7 @@ int run_files_init(struct run_files *f, const struct spec *spec, const struct se
 	*f = (struct run_files){.spec = spec,
 				.settings = settings,
 				.into_result = into_result,
-				.text = BUF(CODE_MAX_BYTES)};
+				.script = SCRIPT_NONE};
 	for (size_t i = 0; i < SPEC_TRANSFERS_MAX; i++)
 		f->destinations[i].dir = -1;
 	for (size_t i = 0; i < spec->get.len; i++) {
@@ -80,7 +79,7 @@ void run_files_done(struct run_files *f)
 {
 	for (size_t i = 0; f->spec && i < f->spec->get.len; i++)
 		fd_closep(&f->destinations[i].dir);
-	buf_done(&f->text);
+	script_done(&f->script);
 }
 
 /* A path that islands may write to must not lead out of there: they could have made the link. */
@@ -138,30 +137,7 @@ int run_files_open(const struct run_files *f, const char *path, int flags, const
 
 const char *run_files_path(const struct run_files *f)
 {
-	return f->script[0] ? f->script : NULL;
-}
-
-/* Beside the program's other files where that is writable, so that imports work; else in /tmp. */
-static void set_path(struct run_files *f, const char *name)
-{
-	(void)snprintf(f->script, sizeof(f->script), "%s/%s",
-		       f->spec->workspace.source ? "/tmp" : ISLAND_WORKSPACE, name);
-}
-
-int run_files_code(struct run_files *f, const struct spec *spec, struct cay_error *err)
-{
-	const char *open = spec->language->code_open;
-
-	set_path(f, spec->language->file_name);
-	f->data = spec->code;
-	f->len = spec->code_len;
-	if (!open || (f->len >= 2 && strncmp(f->data, open, 2) == 0))
-		return 0;
-	if (buf_append_str(&f->text, open) < 0 || buf_append(&f->text, f->data, f->len) < 0)
-		return cay_fail(err, CAY_E_TOO_LARGE, 0, "the code is too long");
-	f->data = buf_str(&f->text);
-	f->len = f->text.len;
-	return 0;
+	return f->script.path[0] ? f->script.path : NULL;
 }
 
 /* Compilers go by the extension, and a script that is known by -l or its first line may have none.
@@ -171,22 +147,18 @@ static bool needs_extension(const struct spec *spec)
 	return spec->language->compile[0] && language_by_extension(spec->file) != spec->language;
 }
 
-int run_files_entry(struct run_files *f, struct spec *spec, struct cay_error *err)
+/* What the program begins with, and what its file must be called then. */
+static int find_entry(struct run_files *f, struct spec *spec, bool in_place, struct cay_error *err)
 {
-	const char *dot;
+	struct script *s = &f->script;
 	char name[NAME_MAX + 1];
 
-	spec->entry = spec->kind == SPEC_CODE ? java_entry(spec->code, spec->code_len)
-					      : java_entry(buf_str(&f->text), f->text.len);
-	if (!spec->entry) {
-		(void)cay_fail(err, CAY_E_INVALID, 0, "no class in the Java source");
-		return cay_hint(err, "a program needs a class with a method main");
-	}
-	if (spec->kind == SPEC_FILE && (!f->data || !needs_extension(spec)))
+	if (!spec->language->has_entry)
 		return 0;
-	dot = strrchr(spec->entry, '.');
-	(void)snprintf(name, sizeof(name), "%.250s.java", dot ? dot + 1 : spec->entry);
-	set_path(f, name);
+	if (script_entry(spec, buf_str(&s->text), s->text.len, name, err) < 0)
+		return -1;
+	if (!in_place && needs_extension(spec))
+		script_path(spec, name, s->path);
 	return 0;
 }
 
@@ -200,13 +172,13 @@ static bool lies_in_workspace(struct run_files *f, const char *script)
 	    !realpath(script, file) || !path_is_within(file, dir))
 		return false;
 	rest = file + (strcmp(dir, "/") == 0 ? 0 : strlen(dir));
-	return snprintf(f->script, sizeof(f->script), "%s%s", ISLAND_WORKSPACE, rest) <
-	       (int)sizeof(f->script);
+	return snprintf(f->script.path, sizeof(f->script.path), "%s%s", ISLAND_WORKSPACE, rest) <
+	       (int)sizeof(f->script.path);
 }
 
 static int read_script(struct run_files *f, const struct spec *spec, int fd, struct cay_error *err)
 {
-	int r = fd_read_all(fd, &f->text);
+	int r = fd_read_all(fd, &f->script.text);
 
 	return r < 0 ? cay_fail(err, r == -EFBIG ? CAY_E_TOO_LARGE : CAY_E_INVALID, -r,
 				"read the script %s", spec->file)
@@ -225,13 +197,14 @@ static int stays(struct run_files *f, const struct spec *spec, struct cay_error 
 {
 	if (spec->engine != ENGINE_DIRECT)
 		return lies_in_workspace(f, spec->file);
-	return realpath(spec->file, f->script)
+	return realpath(spec->file, f->script.path)
 		       ? 1
 		       : cay_fail(err, CAY_E_NOT_FOUND, errno, "the script %s", spec->file);
 }
 
-int run_files_script(struct run_files *f, const struct spec *spec, struct cay_error *err)
+int run_files_script(struct run_files *f, struct spec *spec, struct cay_error *err)
 {
+	struct script *s = &f->script;
 	const char *slash = strrchr(spec->file, '/');
 	_cleanup_(fd_closep) int fd = -1;
 	struct stat st;
@@ -246,16 +219,17 @@ int run_files_script(struct run_files *f, const struct spec *spec, struct cay_er
 		return -1;
 	if ((!in_place || spec->language->has_entry) && read_script(f, spec, fd, err) < 0)
 		return -1;
-	if (in_place)
-		return 0;
-	if (needs_extension(spec))
-		set_path(f, spec->language->file_name);
-	else
-		set_path(f, slash ? slash + 1 : spec->file);
-	hide_first_line(&f->text, spec->language);
-	f->data = buf_str(&f->text);
-	f->len = f->text.len;
-	return 0;
+	if (!in_place) {
+		script_path(spec,
+			    needs_extension(spec) ? spec->language->file_name
+			    : slash               ? slash + 1
+						  : spec->file,
+			    s->path);
+		hide_first_line(&s->text, spec->language);
+		s->data = buf_str(&s->text);
+		s->len = s->text.len;
+	}
+	return find_entry(f, spec, in_place, err);
 }
 
 static int files_in(void *ctx, const struct island_files *files, struct cay_error *err)
@@ -270,7 +244,9 @@ static int files_in(void *ctx, const struct island_files *files, struct cay_erro
 		    files_put(files, fd, t->from, t->to, err) < 0)
 			return -1;
 	}
-	return f->data ? files_write(files, f->script, f->data, f->len, 0644, err) : 0;
+	return f->script.data ? files_write(files, f->script.path, f->script.data, f->script.len,
+					    0644, err)
+			      : 0;
 }
 
 /* One --get: where its files go. */
@@ -377,7 +353,7 @@ void run_files_attach(struct run_files *f, struct run *run, struct result *resul
 {
 	f->result = result;
 	run->files_ctx = f;
-	if (f->data || f->spec->put.len > 0)
+	if (f->script.data || f->spec->put.len > 0)
 		run->files_in = files_in;
 	if (f->spec->get.len > 0)
 		run->files_out = files_out;

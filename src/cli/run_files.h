@@ -6,6 +6,7 @@
 #include "base/buf.h"
 #include "core/error.h"
 #include "engine/engine.h"
+#include "policy/script.h"
 #include "settings/settings.h"
 #include "spec/spec.h"
 
@@ -23,10 +24,7 @@ struct run_files {
 	struct destination destinations[SPEC_TRANSFERS_MAX];
 	bool into_result; /* --get goes into the result instead of the caller's directory */
 	struct result *result;
-	char script[PATH_MAX]; /* its path on the island; "" if there is none */
-	const char *data;      /* what is to be written there; NULL if it is there already */
-	size_t len;
-	struct buf text;
+	struct script script; /* data is NULL where it is there already */
 };
 
 /* Looks at the paths of --put and --get: what can't work fails before anything runs. */
@@ -44,13 +42,7 @@ int run_files_open(const struct run_files *f, const char *path, int flags, const
 		   int *ret_fd, struct cay_error *err);
 
 /* Reads the script of the spec and decides where it goes. */
-int run_files_script(struct run_files *f, const struct spec *spec, struct cay_error *err);
-
-/* The code of the spec goes in as a file. */
-int run_files_code(struct run_files *f, const struct spec *spec, struct cay_error *err);
-
-/* Looks for what the program begins with; a snippet's file is named by it. */
-int run_files_entry(struct run_files *f, struct spec *spec, struct cay_error *err);
+int run_files_script(struct run_files *f, struct spec *spec, struct cay_error *err);
 
 /* The script's path on the island, or NULL. */
 const char *run_files_path(const struct run_files *f);

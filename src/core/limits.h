@@ -59,3 +59,4 @@ struct limits {
 #define FILES_OUT_BYTES    (1ull << 40)  /* with their holes */
 #define FILES_JSON_BYTES   (64ull << 20) /* and into a result */
 #define TREE_DEPTH_MAX     64            /* directories deep, in and out */
+#define REQUEST_MAX_BYTES  (96ull << 20) /* a JSON body, with files in base64 */

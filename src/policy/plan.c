@@ -325,15 +325,35 @@ int plan_check(const struct plan *p, size_t len, struct cay_error *err)
 	return limits_ok(&p->limits) ? 0 : bad(err, "its limits");
 }
 
-bool plan_fits_island(const struct plan *a, const struct plan *b)
+static bool same_mounts(const struct plan *a, const struct plan *b)
+{
+	bool same = a->n_mounts == b->n_mounts;
+
+	for (uint32_t i = 0; i < a->n_mounts && same; i++) {
+		const struct plan_mount *x = &a->mounts[i], *y = &b->mounts[i];
+
+		same = x->access == y->access && x->kind == y->kind &&
+		       strcmp(plan_str(a, x->source), plan_str(b, y->source)) == 0 &&
+		       strcmp(plan_str(a, x->target), plan_str(b, y->target)) == 0;
+	}
+	return same;
+}
+
+bool plan_fits_command(const struct plan *a, const struct plan *b)
 {
 	struct limits first = a->limits, second = b->limits;
 
-	/* Kept from outside, by whoever watches. */
+	/* Kept from outside, by whoever watches, or by the command's own process. */
 	first.timeout_ms = second.timeout_ms = 0;
 	first.output_bytes = second.output_bytes = 0;
-	return a->n_mounts == 0 && b->n_mounts == 0 &&
-	       a->scratch_workspace == b->scratch_workspace &&
+	first.cpu_time_ms = second.cpu_time_ms = 0;
+	return same_mounts(a, b) && a->scratch_workspace == b->scratch_workspace &&
 	       a->allow_degraded == b->allow_degraded &&
 	       memcmp(&first, &second, sizeof(first)) == 0;
+}
+
+bool plan_fits_island(const struct plan *a, const struct plan *b)
+{
+	return a->n_mounts == 0 && a->limits.cpu_time_ms == b->limits.cpu_time_ms &&
+	       plan_fits_command(a, b);
 }

@@ -70,11 +70,14 @@ int plan_make(const struct spec *spec, const struct settings *settings,
 	      struct cay_error *err);
 
 /*
- * Whether b's program can run on an island that was made for a: they differ only
- * in what is looked at after it is made. Plans with mounts never do, because host
- * paths are judged anew for each.
+ * Whether b's program can run on an island that was made ahead for a: they differ
+ * only in what is looked at after it is made. Plans with mounts never do, because
+ * host paths are judged anew for each.
  */
 bool plan_fits_island(const struct plan *a, const struct plan *b);
+
+/* Whether b's can be a command on a live island that was made for a: that has the same mounts. */
+bool plan_fits_command(const struct plan *a, const struct plan *b);
 
 /* Whether len bytes from somewhere are a plan that can be walked safely and is within limits. */
 int plan_check(const struct plan *p, size_t len, struct cay_error *err);

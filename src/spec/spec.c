@@ -193,6 +193,13 @@ int spec_add_env(struct spec *s, const char *text, struct cay_error *err)
 	return r < 0 ? no_memory(err) : 0;
 }
 
+int spec_set_env(struct spec *s, const char *name, const char *value, struct cay_error *err)
+{
+	if (!env_name_ok(name, strlen(name)))
+		return cay_fail(err, CAY_E_INVALID, 0, "'%.64s' is no name of a variable", name);
+	return strv_set_env(&s->env, name, value) < 0 ? no_memory(err) : 0;
+}
+
 int spec_add_env_lines(struct spec *s, const char *file, char *text, struct cay_error *err)
 {
 	int line = 0;

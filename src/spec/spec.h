@@ -83,6 +83,9 @@ int spec_add_env(struct spec *s, const char *text, struct cay_error *err);
 /* A file's lines of the same, with # comments and empty lines. */
 int spec_add_env_lines(struct spec *s, const char *file, char *text, struct cay_error *err);
 
+/* A variable by its name and value. */
+int spec_set_env(struct spec *s, const char *name, const char *value, struct cay_error *err);
+
 /* "python", "node@22" */
 int spec_set_language(struct spec *s, const char *text, struct cay_error *err);
 

@@ -120,7 +120,7 @@ static void check_base64(const char *s, size_t len)
 {
 	static const char digits[] =
 		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-	struct buf out = ROOM(len);
+	struct buf out = ROOM(len), back = ROOM(len);
 
 	CHECK(text_append_base64(&out, s, len) == 0 && out.len == (len + 2) / 3 * 4);
 	for (size_t i = 0; i < len; i++) {
@@ -131,6 +131,15 @@ static void check_base64(const char *s, size_t len)
 
 		CHECK((unsigned char)(high << shift | low >> (6 - shift)) == (unsigned char)s[i]);
 	}
+	CHECK(text_decode_base64(&back, buf_str(&out), out.len) == 0);
+	CHECK(back.len == len && memcmp(buf_str(&back), s, len) == 0);
+	/* What is read as base64 is the one text that means its bytes. */
+	back.len = out.len = 0;
+	if (text_decode_base64(&back, s, len) == 0) {
+		CHECK(text_append_base64(&out, buf_str(&back), back.len) == 0);
+		CHECK(out.len == len && memcmp(buf_str(&out), s, len) == 0);
+	}
+	buf_done(&back);
 	buf_done(&out);
 }
 

@@ -339,6 +339,8 @@ static const struct expectation expectations[] = {
 	{"no new privileges", ""},
 	{"shut init", NULL}, /* as root the change of ids does it too */
 	{"seccomp", "system call filter"},
+	{"command cgroup", NULL}, /* live islands alone have such */
+	{"terminal", NULL},
 	{"session", NULL},
 	{"user", "user"},
 	{"capabilities", NULL},

@@ -114,6 +114,50 @@ static void encodes_long_base64(void **state)
 	}
 }
 
+static void decodes_base64(void **state)
+{
+	static const char *const bad[] = {"Z",     "Zg",     "Zg=",          "Zh==",     "Zm9=",
+					  "=Zg=",  "Z===",   "====",         "Zg==Zg==", "Zm8=Zm9v",
+					  "Zm 9",  "Zm9\n",  "Zm9v\n\n\n\n", "Zm9-",     "Zm9_",
+					  "Zm9v=", "Zm9\xff"};
+	_cleanup_(buf_done) struct buf out = BUF(100), small = BUF(2);
+
+	(void)state;
+	assert_int_equal(text_decode_base64(&out, "", 0), 0);
+	assert_int_equal(text_decode_base64(&out, "Zm9v", 4), 0);
+	assert_int_equal(text_decode_base64(&out, "Zg==", 4), 0);
+	assert_int_equal(text_decode_base64(&out, "Zm8=", 4), 0);
+	assert_int_equal(text_decode_base64(&out, "AP/+", 4), 0);
+	assert_int_equal(out.len, 9);
+	assert_memory_equal(out.data,
+			    "foo"
+			    "f"
+			    "fo"
+			    "\0\xff\xfe",
+			    9);
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++)
+		if (text_decode_base64(&out, bad[i], strlen(bad[i])) != -EINVAL)
+			fail_msg("'%s' is taken", bad[i]);
+	assert_int_equal(text_decode_base64(&small, "Zm9v", 4), -EFBIG);
+}
+
+static void base64_comes_back(void **state)
+{
+	unsigned char data[64];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(data); i++)
+		data[i] = (unsigned char)(i * 37 + 200);
+	for (size_t len = 0; len <= sizeof(data); len++) {
+		_cleanup_(buf_done) struct buf text = BUF(200), back = BUF(200);
+
+		assert_int_equal(text_append_base64(&text, data, len), 0);
+		assert_int_equal(text_decode_base64(&back, buf_str(&text), text.len), 0);
+		assert_int_equal(back.len, len);
+		assert_memory_equal(buf_str(&back), data, len);
+	}
+}
+
 /* What a terminal gets to see of each. */
 static const struct {
 	const char *in;
@@ -266,7 +310,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(knows_utf8),          cmocka_unit_test(mends_utf8),
 		cmocka_unit_test(mending_is_bounded),  cmocka_unit_test(encodes_base64),
-		cmocka_unit_test(encodes_long_base64), cmocka_unit_test(filters_terminal_output),
+		cmocka_unit_test(encodes_long_base64), cmocka_unit_test(decodes_base64),
+		cmocka_unit_test(base64_comes_back),   cmocka_unit_test(filters_terminal_output),
 		cmocka_unit_test(filters_nul_bytes),   cmocka_unit_test(holds_back),
 		cmocka_unit_test(filters_noise),       cmocka_unit_test(filter_is_bounded),
 	};

@@ -34,6 +34,7 @@ static int play_kill(int pidfd);
 #define sys_move_mount(from, a, to, b, c) 0
 #define sys_pidfd_kill                    play_kill
 #include "engine/native/launcher.c"
+#include "engine/native/stock.c"
 
 #include <dirent.h>
 
@@ -121,7 +122,7 @@ static void say_ready(const struct island *i, const struct provision *p)
 /* What the plan's program is called says how the island fares. */
 static void play_island(struct island *i)
 {
-	static uint64_t room[AHEAD_PLAN_MAX / sizeof(uint64_t)];
+	static uint64_t room[ORDER_PLAN_MAX / sizeof(uint64_t)];
 	struct message m, failed = {.kind = MESSAGE_FAILED}, last = {.kind = MESSAGE_EXITED};
 	struct provision provision;
 	const char *fate;
@@ -136,7 +137,7 @@ static void play_island(struct island *i)
 		    msg_recv(i->control, room, sizeof(room), NULL, 0, &n) <= 0)
 			_exit(1);
 		i->plan = (const struct plan *)room;
-		i->held = m.held;
+		i->held = m.order.flags & ORDER_HELD;
 	}
 	fate = plan_first(i->plan, i->plan->argv);
 	if (strcmp(fate, "dies") == 0)

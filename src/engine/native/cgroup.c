@@ -444,17 +444,65 @@ void cgroup_usage(const struct cgroup *c, struct usage *ret)
 		ret->processes_peak = v - INIT_PIDS;
 }
 
+void cgroup_now(const struct cgroup *c, uint64_t *ret_memory_bytes, uint32_t *ret_processes)
+{
+	int memory = c->dir[CONTROLLER_MEMORY], pids = c->dir[CONTROLLER_PIDS];
+	bool v2 = c->host && c->host->v2[CONTROLLER_MEMORY];
+	uint64_t v = 0;
+
+	*ret_memory_bytes = 0;
+	*ret_processes = 0;
+	if (memory >= 0)
+		(void)read_u64(memory, v2 ? "memory.current" : "memory.usage_in_bytes",
+			       ret_memory_bytes);
+	if (pids >= 0 && read_u64(pids, "pids.current", &v) == 0 && v > INIT_PIDS)
+		*ret_processes = (uint32_t)(v - INIT_PIDS);
+}
+
+int cgroup_freeze(const struct cgroup *c, bool on)
+{
+	return c->unified < 0 ? -ENOTSUP
+			      : fd_write_file_at(c->unified, "cgroup.freeze", on ? "1" : "0");
+}
+
+void cgroup_spare_others(const struct cgroup *c)
+{
+	if (c->dir[CONTROLLER_MEMORY] >= 0 && c->host->v2[CONTROLLER_MEMORY])
+		(void)fd_write_file_at(c->dir[CONTROLLER_MEMORY], "memory.oom.group", "0");
+}
+
+/* With the commands' own below it, where a live island left some. */
+static int remove_dir(int parent, const char *name)
+{
+	int dir;
+	DIR *d;
+
+	if (unlinkat(parent, name, AT_REMOVEDIR) == 0)
+		return 0;
+	dir = cgroup_open_dir(parent, name);
+	d = dir < 0 ? NULL : fdopendir(dir);
+	if (!d) {
+		fd_closep(&dir);
+		return -EBUSY;
+	}
+	for (struct dirent *e; (e = readdir(d));)
+		if (strncmp(e->d_name, COMMAND_CGROUP, strlen(COMMAND_CGROUP)) == 0)
+			(void)unlinkat(dir, e->d_name, AT_REMOVEDIR);
+	(void)closedir(d);
+	return unlinkat(parent, name, AT_REMOVEDIR) < 0 ? -errno : 0;
+}
+
 void cgroup_remove(struct cgroup *c)
 {
 	for (int k = 0; k < CONTROLLERS; k++) {
 		fd_closep(&c->tasks[k]);
 		if (c->dir[k] >= 0 && !c->host->v2[k])
-			(void)unlinkat(c->host->dir[k], c->name, AT_REMOVEDIR);
+			(void)remove_dir(c->host->dir[k], c->name);
 		fd_closep(&c->dir[k]);
 	}
 	fd_closep(&c->oom_event);
 	if (c->unified >= 0)
-		(void)unlinkat(c->host->unified, c->name, AT_REMOVEDIR);
+		(void)remove_dir(c->host->unified, c->name);
 	fd_closep(&c->unified);
 	c->name[0] = '\0';
 }
@@ -470,12 +518,14 @@ static int sweep_dir(int dir, int *ret_busy)
 		return 0;
 	}
 	for (struct dirent *e; (e = readdir(d));) {
+		int r;
+
 		if (!owner_is_gone(e->d_name, NAME_PREFIX))
 			continue;
-		if (unlinkat(dir, e->d_name, AT_REMOVEDIR) == 0)
-			n++;
-		else
-			*ret_busy += errno == EBUSY;
+		r = remove_dir(dir, e->d_name);
+
+		n += r == 0;
+		*ret_busy += r == -EBUSY;
 	}
 	(void)closedir(d);
 	return n;

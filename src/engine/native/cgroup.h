@@ -102,5 +102,40 @@ uint64_t cgroup_cpu_ms(const struct cgroup *c);
 
 void cgroup_usage(const struct cgroup *c, struct usage *ret);
 
+/* What is in use at this moment; 0 where it is not known. */
+void cgroup_now(const struct cgroup *c, uint64_t *ret_memory_bytes, uint32_t *ret_processes);
+
+/* Stops all its processes, or lets them go on. 0, -ENOTSUP where the kernel can't, or -errno. */
+int cgroup_freeze(const struct cgroup *c, bool on);
+
+/* A live island's: when memory is out, one process goes and not all. */
+void cgroup_spare_others(const struct cgroup *c);
+
 /* Removes the directories; its processes must be gone. */
 void cgroup_remove(struct cgroup *c);
+
+/*
+ * One command's on a live island: a directory below the island's, so that what the
+ * command started can be ended without the rest. It has no limits of its own.
+ */
+#define COMMAND_CGROUP "command-"
+
+struct command_cgroup {
+	int dir; /* -1: there is none */
+	bool v2;
+	char name[24];
+};
+
+#define COMMAND_CGROUP_NONE ((struct command_cgroup){.dir = -1})
+
+/* 0; -ENOTSUP where the island has no cgroup; or -errno. */
+int command_cgroup_make(const struct cgroup *c, uint32_t number, struct command_cgroup *ret);
+
+/* The file by which a process joins it. An fd of the caller's, or -errno. */
+int command_cgroup_door(const struct command_cgroup *m);
+
+/* Ends all that is in it. It can't be used again. */
+void command_cgroup_kill(const struct command_cgroup *m);
+
+/* -EBUSY while something of the command's still runs; then it stays for a later try. */
+int command_cgroup_remove(const struct cgroup *c, struct command_cgroup *m);

@@ -212,6 +212,14 @@ int confine_shut_init(struct island *i _unused_, struct cay_error *err)
 	return prctl(PR_SET_DUMPABLE, 0) < 0 ? fail(err, "shut init's memory") : 0;
 }
 
+/* A live island's commands are told apart, and ended, by cgroups below the island's own. */
+int confine_command(struct island *i, struct cay_error *err)
+{
+	int r = i->command_cgroup < 0 ? 0 : fd_write_all(i->command_cgroup, "0", 1);
+
+	return r < 0 ? cay_fail(err, CAY_E_NOT_ENFORCEABLE, -r, "join the command's cgroup") : 0;
+}
+
 /* A session of its own, the usual umask, and no signal blocked; clone3() has reset the handlers. */
 int confine_session(struct island *i _unused_, struct cay_error *err)
 {
@@ -260,6 +268,32 @@ static int keep_control(struct island *i)
 }
 
 /*
+ * The island's own terminal, made by the island's user: the master goes to whoever
+ * is at the other end of what came as standard input.
+ */
+int confine_terminal(struct island *i, struct cay_error *err)
+{
+	_cleanup_(fd_closep) int master = -1;
+	int unlock = 0, slave;
+
+	if (!(i->order.flags & ORDER_TERMINAL))
+		return 0;
+	master = open("/dev/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC);
+	if (master < 0 || ioctl(master, TIOCSPTLCK, &unlock) < 0)
+		return fail(err, "make a terminal");
+	slave = ioctl(master, TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC);
+	if (slave < 0 || ioctl(slave, TIOCSCTTY, 0) < 0)
+		return fail(err, "open the terminal");
+	if (msg_send(i->stdio[0], "", 1, &master, 1) < 0)
+		return fail(err, "hand the terminal over");
+	for (int n = 0; n < 3; n++) {
+		(void)close(i->stdio[n]);
+		i->stdio[n] = slave;
+	}
+	return 0;
+}
+
+/*
  * Standard input that is not a pipe is /dev/null, opened outside: by the mount it
  * came with its times could be set. The island's own is read-only.
  */
@@ -268,7 +302,7 @@ static int own_null(void)
 	_cleanup_(fd_closep) int null = -1;
 	struct stat st;
 
-	if (fstat(0, &st) < 0 || !S_ISCHR(st.st_mode))
+	if (isatty(0) || fstat(0, &st) < 0 || !S_ISCHR(st.st_mode))
 		return 0;
 	null = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	return null < 0 ? -1 : dup2(null, 0);

@@ -5,6 +5,7 @@
 #include "base/title.h"
 #include "engine/native/confine.h"
 #include "engine/native/layout.h"
+#include "engine/native/orders.h"
 #include "policy/command.h"
 
 #include <errno.h>
@@ -63,9 +64,12 @@ const struct step island_steps[] = {
 	 */
 	{"seccomp", STEP_INIT, confine_seccomp},
 
+	/* Before there is anything of the program's that could be outside of it. */
+	{"command cgroup", STEP_PROGRAM, confine_command},
 	{"session", STEP_PROGRAM, confine_session},
 	{"user", STEP_PROGRAM, confine_user},
 	{"capabilities", STEP_PROGRAM, confine_capabilities},
+	{"terminal", STEP_PROGRAM, confine_terminal},
 	{"stdio", STEP_PROGRAM, confine_stdio},
 	{"landlock", STEP_PROGRAM, confine_landlock},
 	{"fds", STEP_LAST, confine_fds},
@@ -92,7 +96,7 @@ static int run_steps(struct island *i, enum step_where where, struct cay_error *
 
 static void report_failure(const struct island *i, const struct cay_error *err)
 {
-	struct message m = {.kind = MESSAGE_FAILED, .error = *err};
+	struct message m = {.kind = MESSAGE_FAILED, .command = i->command, .error = *err};
 
 	(void)msg_send(i->control, &m, sizeof(m), NULL, 0);
 }
@@ -115,26 +119,6 @@ static void await(struct island *i, enum message_kind kind)
 		_exit(125);
 	if (kind == MESSAGE_MAPPED)
 		i->provision = m.provision;
-}
-
-/* An island made ahead waits here, all set up but for what is the program's own. */
-static void await_program(struct island *i)
-{
-	static uint64_t room[AHEAD_PLAN_MAX / sizeof(uint64_t)];
-	const struct plan *p = (const struct plan *)room;
-	struct cay_error err;
-	struct message m;
-	size_t n_fds;
-	ssize_t n = msg_recv(i->control, &m, sizeof(m), i->stdio, 3, &n_fds);
-
-	if (n != (ssize_t)sizeof(m) || m.kind != MESSAGE_PROGRAM || n_fds != 3)
-		_exit(125);
-	n = msg_recv(i->control, room, sizeof(room), NULL, 0, &n_fds);
-	if (n < 0 || plan_check(p, (size_t)n, &err) < 0 || !plan_fits_island(i->plan, p))
-		_exit(125);
-	i->plan = p;
-	i->held = m.held;
-	i->ahead = false;
 }
 
 /* execvpe(), but without malloc and with the island's own PATH. */
@@ -235,13 +219,9 @@ static int compile(struct program *p, struct island *i)
 	return 0;
 }
 
-/* PID 2 until it execs. It shares memory with init, which sleeps meanwhile. */
-static int program_main(void *arg)
+int island_program(struct island *i, char **compile_argv, char **argv, char **env)
 {
-	struct program *p = arg;
-	/* Init's memory, but not init's fds: what the steps note of those is ours alone. */
-	struct island mine = *p->island, *i = &mine;
-	struct message m = {.kind = MESSAGE_READY};
+	struct message m = {.kind = MESSAGE_READY, .command = i->command};
 	struct cay_error err;
 
 	if (run_steps(i, STEP_PROGRAM, &err) < 0 || confine_read_facts(i, &m.facts, &err) < 0 ||
@@ -249,21 +229,33 @@ static int program_main(void *arg)
 		give_up(i, &err);
 	if (msg_send(i->control, &m, sizeof(m), &i->scratch_fd, i->held ? 1 : 0) < 0)
 		_exit(125);
+	if (i->order.flags & ORDER_CHECK)
+		return 0;
 	if (i->held)
 		await(i, MESSAGE_GO);
 	if (run_steps(i, STEP_LAST, &err) < 0)
 		give_up(i, &err);
-	if (p->compile[0]) {
-		int code = compile(p, i);
+	if (compile_argv[0]) {
+		int code = compile(&(struct program){i, compile_argv, argv, env}, i);
 
 		if (code != 0)
 			return code;
 	}
-	return exec_or_report(i, p->argv, p->env);
+	return exec_or_report(i, argv, env);
+}
+
+/* PID 2 until it execs. It shares memory with init, which sleeps meanwhile. */
+static int program_main(void *arg)
+{
+	struct program *p = arg;
+	/* Init's memory, but not init's fds: what the steps note of those is ours alone. */
+	struct island mine = *p->island;
+
+	return island_program(&mine, p->compile, p->argv, p->env);
 }
 
 /* Of the plan's own length, not on the stack: a large environment is allowed. */
-static char **list_of(const struct plan *p, struct plan_list l)
+char **island_list(const struct plan *p, struct plan_list l)
 {
 	const char *s = plan_first(p, l);
 	char **out = calloc(l.len + 1, sizeof(*out));
@@ -284,9 +276,9 @@ static pid_t start_program(struct island *i)
 	static char stack[PROGRAM_STACK] __attribute__((aligned(16)));
 	struct program p = {
 		.island = i,
-		.compile = list_of(i->plan, i->plan->compile),
-		.argv = list_of(i->plan, i->plan->argv),
-		.env = list_of(i->plan, i->plan->env),
+		.compile = island_list(i->plan, i->plan->compile),
+		.argv = island_list(i->plan, i->plan->argv),
+		.env = island_list(i->plan, i->plan->env),
 	};
 
 	return clone(program_main, stack + sizeof(stack), CLONE_VM | CLONE_VFORK | SIGCHLD, &p);
@@ -329,6 +321,7 @@ void island_main(struct island *i)
 
 	i->root_fd = -1;
 	i->scratch_fd = -1;
+	i->command_cgroup = -1;
 	title_set("cay: init"); /* the caller's command line is not for the program's eyes */
 	(void)umask(0);
 	reset_signals();
@@ -340,7 +333,7 @@ void island_main(struct island *i)
 	if (r == 0 && i->ahead) {
 		r = confine_waiting(i, &err);
 		if (r == 0) {
-			await_program(i);
+			orders_serve(i);
 			r = confine_cpus(i, &err);
 		}
 	}

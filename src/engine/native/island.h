@@ -1,6 +1,7 @@
 /*
  * island.h: an island from the inside: what the child does between its clone
- * and the program's exec, as a table of steps, and PID 1 after that.
+ * and the program's exec, as a table of steps, and PID 1 after that. (While it
+ * waits for orders: orders.h.)
  *
  * Theory of operation
  *
@@ -9,7 +10,8 @@
  *       └── control ───────┴────────────────────────┘   one SOCK_SEQPACKET pair
  *
  *   launcher -> island   MESSAGE_MAPPED    ids are mapped, cgroups are made (fds ride along)
- *   launcher -> island   MESSAGE_PROGRAM   only where made ahead: plan and stdio
+ *   launcher -> island   MESSAGE_ORDER     only where it waits: what to start; plan and fds follow
+ *   launcher -> island   MESSAGE_CLEAR     only where it waits: end all that runs
  *   island -> launcher   MESSAGE_READY     all steps done, facts read back and found good
  *   launcher -> island   MESSAGE_GO        where held: files are in, exec
  *   island -> launcher   MESSAGE_COMPILED  the compiler ended (wait status); if well, GO follows
@@ -38,7 +40,8 @@
 
 enum message_kind {
 	MESSAGE_MAPPED = 1,
-	MESSAGE_PROGRAM,
+	MESSAGE_ORDER,
+	MESSAGE_CLEAR,
 	MESSAGE_READY,
 	MESSAGE_GO,
 	MESSAGE_COMPILED,
@@ -67,19 +70,40 @@ struct provision {
 	uint64_t namespaces[NAMESPACES]; /* its own: the island's must be others */
 };
 
-/* Larger plans get no island that was made ahead. */
-#define AHEAD_PLAN_MAX (64u << 10)
+/* Larger plans can't be sent to an island that waits. */
+#define ORDER_PLAN_MAX (128u << 10)
+
+/* What an order is about, besides a program. */
+enum order_flags {
+	ORDER_LAST = 1,     /* PID 1 only reaps from here on, and ends with this program */
+	ORDER_HELD = 2,     /* last: the program waits for MESSAGE_GO */
+	ORDER_COMPILE = 4,  /* the plan's compile list, not its argv */
+	ORDER_TERMINAL = 8, /* stdio[0] is a socket: the terminal's master is sent there */
+	ORDER_CHECK = 16,   /* nothing is executed: all steps, the facts, and a good end */
+	ORDER_CGROUP = 32,  /* a fourth fd: the cgroup of this command alone, to be joined */
+	ORDER_FLAGS_ALL = 63,
+};
+
+struct order {
+	uint32_t flags;
+};
+
+/* What a command used, it and what it waited for: from wait4(). */
+struct spent {
+	uint64_t cpu_us;
+	uint64_t memory_peak_bytes;
+};
 
 struct message {
 	uint32_t kind;
-	union {
-		int32_t status; /* MESSAGE_EXITED, MESSAGE_COMPILED: from wait() */
-		int32_t held;   /* MESSAGE_PROGRAM: the program waits for MESSAGE_GO */
-	};
+	uint32_t command; /* which one it is about; 0 where there is only one */
+	int32_t status;   /* MESSAGE_EXITED, MESSAGE_COMPILED: from wait() */
 	union {
 		struct provision provision;
 		struct facts facts;
 		struct cay_error error;
+		struct order order;
+		struct spent spent;
 	};
 };
 
@@ -102,9 +126,14 @@ struct island {
 	bool many_ids;                  /* a range is mapped; else only the island's user */
 	bool in_template;               /* the image's root is there already */
 	bool network_ready;             /* the network namespace came from a pool */
-	bool ahead;                     /* plan, stdio and held come by MESSAGE_PROGRAM */
+	bool ahead;                     /* waits for orders: plan, stdio and held come by those */
 	bool held;                      /* waits for MESSAGE_GO, and sends the scratch fd */
 	uint64_t skip;                  /* tests only: bits of steps left out */
+
+	/* From MESSAGE_ORDER. */
+	uint32_t command;
+	struct order order;
+	int command_cgroup; /* what is written to, to join it; -1 */
 
 	/* From MESSAGE_MAPPED. */
 	struct provision provision;
@@ -135,6 +164,15 @@ struct step {
 
 extern const struct step island_steps[];
 extern const unsigned n_island_steps;
+
+/*
+ * The program's process from its birth to its exec, by these lists; returns the exit
+ * code where it can't. Not _noreturn_: it may run on a borrowed stack, see island.c.
+ */
+int island_program(struct island *i, char **compile, char **argv, char **env);
+
+/* A list of the plan's as execve() wants it, on the heap. Ends the process without memory. */
+char **island_list(const struct plan *p, struct plan_list l);
 
 /* The child's whole life: never returns. */
 _noreturn_ void island_main(struct island *i);

@@ -4,7 +4,7 @@
 #include "base/fd.h"
 #include "engine/native/confine.h"
 #include "engine/native/island.h"
-#include "engine/native/rootfs.h"
+#include "engine/native/stock.h"
 #include "engine/sys.h"
 
 #include <errno.h>
@@ -74,44 +74,9 @@ static void drop_ahead(struct launcher *l)
 void launcher_done(struct launcher *l)
 {
 	drop_ahead(l);
-	launcher_tidy(l);
-	while (l->n_spare > 0)
-		cgroup_remove(&l->spare[--l->n_spare]);
-	free(l->spare);
+	stock_done(l);
 	cgroups_done(&l->cgroups);
 	ids_done(&l->ids);
-	fd_closep(&l->template);
-	fd_closep(&l->own_mount);
-	fd_closep(&l->own_net);
-	while (l->n_networks > 0)
-		fd_closep(&l->networks[--l->n_networks]);
-}
-
-/* In the template's child: the image's root, and the host's /proc, which grants a fresh one. */
-static int lay_out_template(struct cay_error *err)
-{
-	_cleanup_(fd_closep) int root = -1, proc = -1;
-
-	if (sys_make_mounts_private() < 0)
-		return cay_fail(err, CAY_E_ENGINE, errno, "make mounts private");
-	if (rootfs_build("/tmp", &root, err) < 0)
-		return -1;
-	if (rootfs_seal(root, err) < 0 || rootfs_devices(root, err) < 0)
-		return -1;
-	proc = sys_open_tree(AT_FDCWD, "/proc", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE);
-	if (proc < 0 || sys_move_mount(proc, "", root, "proc", MOVE_MOUNT_F_EMPTY_PATH) < 0)
-		return cay_fail(err, CAY_E_ENGINE, errno, "keep /proc in the template");
-	return rootfs_enter(root, err);
-}
-
-static int open_namespace(pid_t pid, const char *name)
-{
-	char path[64];
-	int fd;
-
-	(void)snprintf(path, sizeof(path), "/proc/%d/ns/%s", (int)pid, name);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	return fd < 0 ? -errno : fd;
 }
 
 bool launcher_listen(int control, struct message *ret, int *ret_fd)
@@ -129,148 +94,6 @@ bool launcher_listen(int control, struct message *ret, int *ret_fd)
 	if (ret->kind == MESSAGE_FAILED)
 		cay_error_mend(&ret->error);
 	return true;
-}
-
-int launcher_make_template(struct launcher *l, struct cay_error *err)
-{
-	struct clone_args args = {.flags = CLONE_NEWNS | CLONE_NEWNET, .exit_signal = SIGCHLD};
-	struct message m = {0};
-	int pair[2];
-	size_t n_fds;
-	pid_t pid;
-
-	if (!l->many_ids)
-		return cay_fail(err, CAY_E_ENGINE, l->ids_error ? l->ids_error : EPERM,
-				"make a template without root");
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
-		return cay_fail(err, CAY_E_ENGINE, errno, "make a template");
-	pid = (pid_t)sys_clone3(&args);
-	if (pid == 0) {
-		(void)close(pair[0]);
-		m.kind = lay_out_template(&m.error) < 0 ? MESSAGE_FAILED : MESSAGE_READY;
-		if (msg_send(pair[1], &m, sizeof(m), NULL, 0) == 0)
-			(void)msg_recv(pair[1], &m, sizeof(m), NULL, 0,
-				       &n_fds); /* until we are held by fd */
-		_exit(0);
-	}
-	(void)close(pair[1]);
-	if (pid < 0) {
-		(void)close(pair[0]);
-		return cay_fail(err, CAY_E_ENGINE, errno, "make a template");
-	}
-	if (!launcher_listen(pair[0], &m, NULL)) {
-		m.kind = MESSAGE_FAILED;
-		(void)cay_fail(&m.error, CAY_E_ENGINE, 0, "the template's process died");
-	}
-	if (m.kind == MESSAGE_READY) {
-		l->template = open_namespace(pid, "mnt");
-		l->own_mount = open_namespace(getpid(), "mnt");
-	}
-	(void)close(pair[0]);
-	(void)waitpid(pid, NULL, 0);
-	if (m.kind != MESSAGE_READY) {
-		*err = m.error;
-		return -1;
-	}
-	if (l->template <0 || l->own_mount < 0) {
-		int r = l->template <0 ? l->template : l->own_mount;
-
-		fd_closep(&l->template);
-		fd_closep(&l->own_mount);
-		return cay_fail(err, CAY_E_ENGINE, -r, "hold the template");
-	}
-	return 0;
-}
-
-static int make_network(struct launcher *l)
-{
-	struct island up = {.network_ready = false};
-	struct cay_error err;
-	int fd = -1;
-
-	if (confine_network(&up, &err) == 0)
-		fd = open_namespace(getpid(), "net");
-	if (setns(l->own_net, CLONE_NEWNET) < 0)
-		abort(); /* this process is in the wrong network for good: nothing is safe to do */
-	return fd;
-}
-
-int launcher_fill_networks(struct launcher *l, size_t n, struct cay_error *err)
-{
-	if (l->own_net < 0)
-		l->own_net = open_namespace(getpid(), "net");
-	while (l->n_networks < size_min(n, NETWORK_POOL_MAX)) {
-		int fd = l->own_net < 0 ? l->own_net : make_network(l);
-
-		if (fd < 0)
-			return cay_fail(err, CAY_E_ENGINE, -fd, "make a network namespace");
-		l->networks[l->n_networks++] = fd;
-	}
-	return 0;
-}
-
-void launcher_tidy_later(struct launcher *l)
-{
-	l->max_remains = REMAINS_MAX;
-}
-
-void launcher_tidy(struct launcher *l)
-{
-	while (l->n_remains > 0)
-		fd_closep(&l->remains[--l->n_remains]);
-}
-
-/* The namespace's last holder takes the mounts down: not init, whose end is waited for. */
-static void keep_mounts(struct launched *i)
-{
-	if (i->launcher->max_remains > 0)
-		i->mounts = open_namespace(i->pid, "mnt");
-}
-
-static void leave_mounts(struct launched *i)
-{
-	struct launcher *l = i->launcher;
-
-	if (i->mounts < 0)
-		return;
-	if (l->n_remains == l->max_remains)
-		launcher_tidy(l);
-	l->remains[l->n_remains++] = take_fd(&i->mounts);
-}
-
-int launcher_keep_cgroups(struct launcher *l, size_t n, struct cay_error *err)
-{
-	l->spare = calloc(CGROUP_POOL_MAX, sizeof(*l->spare));
-	if (!l->spare)
-		return cay_fail(err, CAY_E_INTERNAL, ENOMEM, "make a pool of cgroups");
-	l->max_spare = size_min(n, CGROUP_POOL_MAX);
-	return 0;
-}
-
-/* One out of the pool with the plan's limits, or a new one that has none yet. */
-static int take_cgroup(struct launcher *l, const struct plan *p, struct cgroup *ret,
-		       struct cay_error *err)
-{
-	while (l->n_spare > 0) {
-		*ret = l->spare[--l->n_spare];
-		if (cgroup_reuse(ret, &p->limits) == 0)
-			return 0;
-		cgroup_remove(ret);
-	}
-	return cgroup_make(&l->cgroups, ret, err);
-}
-
-/* Back into the pool, if it is whole and there is room. */
-static void give_cgroup(struct launcher *l, struct cgroup *c)
-{
-	bool whole = l && c->limits.pids != 0 && !c->killed;
-
-	for (int k = 0; k < CONTROLLERS; k++)
-		whole = whole && c->dir[k] >= 0;
-	if (whole && l->n_spare < l->max_spare)
-		l->spare[l->n_spare++] = *c;
-	else
-		cgroup_remove(c);
 }
 
 /* A template has no mount points but its own: other targets need a root of their own. */
@@ -382,7 +205,7 @@ static int prepare(struct launcher *l, const struct plan *p, struct launched *i,
 		if (hostdir_open(l->rules, plan_str(p, p->mounts[n].source), &p->mounts[n],
 				 &i->hostdirs[n], err) < 0)
 			return -1;
-	if (take_cgroup(l, p, &i->cgroup, err) < 0)
+	if (stock_take_cgroup(l, p, &i->cgroup, err) < 0)
 		return -1;
 	if (!l->many_ids)
 		return 0;
@@ -477,7 +300,7 @@ static int provide(struct launcher *l, const struct plan *p, struct launched *i,
 	if (r < 0)
 		return cay_fail(err, CAY_E_ENGINE, -r, "talk to the island");
 	cgroup_read_back(&i->cgroup, &p->limits, &i->isolation);
-	keep_mounts(i);
+	stock_keep_mounts(i);
 	return 0;
 }
 
@@ -531,14 +354,14 @@ static int note_degraded(struct isolation *iso, bool allowed, const char *limit,
 		       : 0;
 }
 
-/* Facts and limits, as the result will have them. */
-static int conclude(const struct launcher *l, const struct plan *p, struct launched *i,
-		    const struct facts *f, struct cay_error *err)
+int launched_judge(struct launched *i, const struct plan *p, const struct facts *f,
+		   struct cay_error *err)
 {
 	struct isolation *iso = &i->isolation;
 
-	if (facts_check(f, p, l->own_namespaces, err) < 0)
+	if (facts_check(f, p, i->launcher->own_namespaces, err) < 0)
 		return -1;
+	strv_done(&iso->degraded);
 	iso->user = "userns";
 	iso->disk = "tmpfs";
 	iso->seccomp = "allowlist";
@@ -612,21 +435,32 @@ int launcher_make_ahead(struct launcher *l, const struct plan *like, size_t n,
 	return 0;
 }
 
-static int send_program(struct launched *i, const struct plan *p, const int stdio[3], bool held)
+int launched_order(struct launched *i, uint32_t command, uint32_t flags, const struct plan *p,
+		   const int stdio[3], int cgroup)
 {
-	struct message m = {.kind = MESSAGE_PROGRAM, .held = held};
+	struct message m = {.kind = MESSAGE_ORDER, .command = command, .order.flags = flags};
+	int fds[] = {stdio[0], stdio[1], stdio[2], cgroup};
 	int r;
 
+	if (p->size > ORDER_PLAN_MAX)
+		return -EMSGSIZE;
+	if (cgroup >= 0)
+		m.order.flags |= ORDER_CGROUP;
 	give_pipes(stdio, i);
-	r = msg_send(i->control, &m, sizeof(m), stdio, 3);
+	r = msg_send(i->control, &m, sizeof(m), fds, cgroup >= 0 ? 4 : 3);
 	return r < 0 ? r : msg_send(i->control, p, p->size, NULL, 0);
 }
 
-/* The oldest island that waits, if the plan fits it and it is well: it has nothing to say yet. */
-static bool take_ahead(struct launcher *l, const struct plan *p, const int stdio[3], bool held,
-		       struct launched *ret)
+int launched_clear(struct launched *i)
 {
-	if (!l->ahead_plan || p->size > AHEAD_PLAN_MAX || !plan_fits_island(l->ahead_plan, p))
+	struct message m = {.kind = MESSAGE_CLEAR};
+
+	return msg_send(i->control, &m, sizeof(m), NULL, 0);
+}
+
+bool launcher_take_ahead(struct launcher *l, const struct plan *p, struct launched *ret)
+{
+	if (!l->ahead_plan || p->size > ORDER_PLAN_MAX || !plan_fits_island(l->ahead_plan, p))
 		return false;
 	while (l->n_ahead > 0) {
 		struct pollfd silent = {.fd = l->ahead[0]->control, .events = POLLIN};
@@ -634,7 +468,30 @@ static bool take_ahead(struct launcher *l, const struct plan *p, const int stdio
 		*ret = *l->ahead[0];
 		free(l->ahead[0]);
 		memmove(l->ahead, l->ahead + 1, --l->n_ahead * sizeof(l->ahead[0]));
-		if (poll(&silent, 1, 0) == 0 && send_program(ret, p, stdio, held) == 0)
+		/* It is well if it has nothing to say yet. */
+		if (poll(&silent, 1, 0) == 0)
+			return true;
+		discard(ret);
+	}
+	return false;
+}
+
+int launcher_make_live(struct launcher *l, const struct plan *p, struct launched *ret,
+		       struct cay_error *err)
+{
+	if (plan_check(p, p->size, err) < 0)
+		return -1;
+	return launcher_take_ahead(l, p, ret) ? 0 : make_island(l, p, NULL, false, ret, err);
+}
+
+/* A run on an island that waits for one, if there is such. */
+static bool order_ahead(struct launcher *l, const struct plan *p, const int stdio[3], bool held,
+			struct launched *ret)
+{
+	uint32_t flags = held ? ORDER_LAST | ORDER_HELD : ORDER_LAST;
+
+	while (launcher_take_ahead(l, p, ret)) {
+		if (launched_order(ret, 0, flags, p, stdio, -1) == 0)
 			return true;
 		discard(ret);
 	}
@@ -648,9 +505,9 @@ int launcher_start(struct launcher *l, const struct plan *p, const int stdio[3],
 
 	if (plan_check(p, p->size, err) < 0)
 		return -1;
-	if (!take_ahead(l, p, stdio, held, ret) && make_island(l, p, stdio, held, ret, err) < 0)
+	if (!order_ahead(l, p, stdio, held, ret) && make_island(l, p, stdio, held, ret, err) < 0)
 		return -1;
-	if (await_ready(ret, &facts, err) == 0 && conclude(l, p, ret, &facts, err) == 0)
+	if (await_ready(ret, &facts, err) == 0 && launched_judge(ret, p, &facts, err) == 0)
 		return 0;
 	discard(ret);
 	return -1;
@@ -689,8 +546,8 @@ void launched_reap(struct launched *i, struct usage *ret)
 	fd_closep(&i->scratch);
 	for (size_t n = 0; n < PLAN_MOUNTS_MAX; n++)
 		hostdir_done(&i->hostdirs[n]);
-	leave_mounts(i);
-	give_cgroup(i->launcher, &i->cgroup);
+	stock_leave_mounts(i);
+	stock_give_cgroup(i->launcher, &i->cgroup);
 	if (i->first_id)
 		ids_give(&i->launcher->ids, i->first_id);
 	i->first_id = 0;

@@ -32,6 +32,7 @@
 #define AHEAD_MAX        64
 #define REMAINS_MAX      16
 
+struct facts;
 struct launched;
 struct message;
 
@@ -111,6 +112,30 @@ int launcher_start(struct launcher *l, const struct plan *p, const int stdio[3],
 bool launcher_listen(int control, struct message *ret, int *ret_fd);
 
 int launched_go(struct launched *i, struct cay_error *err);
+
+/*
+ * An island that lives on: it waits for orders (orders.h), and is the caller's to
+ * kill and reap. One that was made ahead is taken where the plan fits it. Nothing
+ * is waited for: what comes of it is told on its control socket, command by command,
+ * and launched_judge() is due when a command says MESSAGE_READY.
+ */
+int launcher_make_live(struct launcher *l, const struct plan *p, struct launched *ret,
+		       struct cay_error *err);
+
+/* flags: enum order_flags. cgroup: the file to join the command's own by, or -1. 0 or -errno. */
+int launched_order(struct launched *i, uint32_t command, uint32_t flags, const struct plan *p,
+		   const int stdio[3], int cgroup);
+
+/* Ends all commands, at once, and leaves the island. 0 or -errno. */
+int launched_clear(struct launched *i);
+
+/* Facts and limits against the plan; puts them into the island's isolation, as a result has them.
+ */
+int launched_judge(struct launched *i, const struct plan *p, const struct facts *f,
+		   struct cay_error *err);
+
+/* The oldest of the islands made ahead, if the plan fits them; false where there is none. */
+bool launcher_take_ahead(struct launcher *l, const struct plan *p, struct launched *ret);
 
 /* Kills everything on it, at once. */
 void launched_kill(struct launched *i);

@@ -3,6 +3,7 @@
 #include "base/attr.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/helper.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -24,8 +25,6 @@
 /* A little more than cay-scope itself takes at most. */
 #define DEADLINE_MS 6000
 
-static const char *const places[] = {"cay-scope", "../libexec/cay/cay-scope"};
-
 /* The user's own, and with somebody at home: set as XDG_RUNTIME_DIR, with one of systemd's sockets.
  */
 static const char *runtime_dir(void)
@@ -43,42 +42,6 @@ static const char *runtime_dir(void)
 			return dir;
 	}
 	return NULL;
-}
-
-/* Root's or our own, and nobody else may write to it: cay may have been copied to /tmp. */
-static bool is_trusted(int fd)
-{
-	struct stat st;
-
-	return fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&
-	       (st.st_uid == 0 || st.st_uid == geteuid()) &&
-	       (st.st_mode & (S_IWGRP | S_IWOTH)) == 0;
-}
-
-/* An fd: what was looked at is what is run. */
-static int open_helper(void)
-{
-	char own[PATH_MAX], path[PATH_MAX + 32];
-	ssize_t n = readlink("/proc/self/exe", own, sizeof(own) - 1);
-	char *slash;
-
-	if (n < 0)
-		return -errno;
-	own[n] = '\0';
-	slash = strrchr(own, '/');
-	if (!slash)
-		return -ENOENT; /* a deleted file in another mount namespace, or the like */
-	*slash = '\0';
-	for (size_t i = 0; i < ARRAY_LEN(places); i++) {
-		int fd;
-
-		(void)snprintf(path, sizeof(path), "%s/%s", own, places[i]);
-		fd = open(path, O_PATH | O_CLOEXEC);
-		if (fd >= 0 && is_trusted(fd))
-			return fd;
-		fd_closep(&fd);
-	}
-	return -ENOENT;
 }
 
 /* In the child. Nothing of ours goes along but the pipe; it does not outlive us. */
@@ -200,7 +163,7 @@ int scope_ask(char *why, size_t size)
 	runtime = runtime_dir();
 	if (!runtime)
 		return -1;
-	helper = open_helper();
+	helper = helper_open("cay-scope");
 	if (helper < 0) {
 		(void)snprintf(why, size, "cay-scope is not installed");
 		return -1;

@@ -1,0 +1,14 @@
+/*
+ * inherit.h: what `cay serve` leaves open for cay-api, by number.
+ */
+#pragma once
+
+enum api_fd {
+	API_FD_LAUNCHER = 3, /* engine/native/service.h */
+	API_FD_READY,        /* a byte is written here when requests are taken */
+	API_FD_SETTINGS,     /* the operator's, as text */
+	API_FD_STATE,        /* the directory of the database */
+	API_FD_UNIX,         /* listens */
+	API_FD_TCP,          /* listens; or closed */
+	API_FDS_END,
+};

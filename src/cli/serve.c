@@ -1,0 +1,512 @@
+/*
+ * Theory of operation
+ *
+ *   cay serve ──fork──> launcher   our rights; islands
+ *       │                  │ SOCK_SEQPACKET: engine/native/service.h
+ *       └─fork, exec──> cay-api    none of our rights; HTTP, state
+ *
+ * This process listens, so that clients find the socket also while the others are
+ * started again, and does nothing else: it talks to nobody. When one of the two ends,
+ * so does the other, because neither is of use alone, and both are started again.
+ */
+#include "cli/cli.h"
+
+#include "api/inherit.h"
+#include "base/attr.h"
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/helper.h"
+#include "base/log.h"
+#include "base/title.h"
+#include "cli/options.h"
+#include "cli/serve_sockets.h"
+#include "engine/native/cgroup.h"
+#include "engine/native/hostdir.h"
+#include "engine/native/ids.h"
+#include "engine/native/service.h"
+#include "settings/homes.h"
+#include "settings/places.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pwd.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* Crashes one after the other are not repaired by starting again. */
+#define CRASHES_MAX    5
+#define CRASHES_WITHIN (60ull * 1000000000)
+
+/* After the api was asked to end it finishes what runs; a second signal does not wait. */
+#define DRAIN_SECONDS "30"
+
+/* A user of that name, if the machine has one; else an id that is nobody's, below the islands'. */
+#define API_USER "cay"
+#define API_ID   (0x70000000u - 1)
+
+struct serve {
+	const char *socket_path, *tcp, *state_path; /* as given; NULL */
+	char socket_default[PATH_MAX], state_default[PATH_MAX];
+	struct settings settings;
+	struct mount_rules rules;
+	int unix_fd, tcp_fd, state_dir, lock, settings_fd, signals;
+	uid_t uid;
+	gid_t gid;
+	pid_t launcher, api;
+	int ready; /* read end: the api says here that it takes requests; -1 after */
+	bool ending;
+	uint64_t crashes[CRASHES_MAX];
+	size_t n_crashes;
+};
+
+static int set_socket(void *ctx, const struct option_row *row _unused_, const char *value,
+		      struct cay_error *err)
+{
+	((struct serve *)ctx)->socket_path = value;
+	return value[0] == '/'
+		       ? 0
+		       : cay_fail(err, CAY_E_INVALID, 0, "--socket %s: not absolute", value);
+}
+
+static int set_listen(void *ctx, const struct option_row *row _unused_, const char *value,
+		      struct cay_error *err _unused_)
+{
+	((struct serve *)ctx)->tcp = value;
+	return 0;
+}
+
+static int set_state(void *ctx, const struct option_row *row _unused_, const char *value,
+		     struct cay_error *err)
+{
+	((struct serve *)ctx)->state_path = value;
+	return value[0] == '/' ? 0
+			       : cay_fail(err, CAY_E_INVALID, 0, "--state %s: not absolute", value);
+}
+
+static const struct option_row rows[] = {
+	{0, "socket", "FILE", "where clients on this machine connect to", set_socket},
+	{0, "listen", "HOST:PORT", "also listen here, for clients with an API key", set_listen},
+	{0, "state", "FILE", "the directory of what is kept: keys, sandboxes, history", set_state},
+};
+
+/* All the operator's files as one text: the api may not be able to read them itself. */
+static int gather_settings(struct serve *s, struct cay_error *err)
+{
+	_cleanup_(strv_done) struct strv files = {0};
+	_cleanup_(buf_done) struct buf text = BUF(SETTINGS_MAX_BYTES * SETTINGS_FILES_MAX);
+	int r = settings_files(&files);
+
+	for (size_t n = 0; n < files.len && r == 0; n++) {
+		_cleanup_(fd_closep) int fd = open(files.items[n], O_RDONLY | O_CLOEXEC);
+
+		if (fd < 0 && errno == ENOENT)
+			continue;
+		r = fd < 0 ? -errno : fd_read_all(fd, &text);
+		if (r == 0)
+			r = buf_append(&text, "\n", 1);
+	}
+	s->settings_fd = memfd_create("settings", MFD_CLOEXEC);
+	if (r == 0)
+		r = s->settings_fd < 0 ? -errno
+				       : fd_write_all(s->settings_fd, buf_str(&text), text.len);
+	return r < 0 ? cay_fail(err, CAY_E_INTERNAL, -r, "hand the settings on") : 0;
+}
+
+static int load(struct serve *s, struct cay_error *err)
+{
+	_cleanup_(strv_done) struct strv homes = {0};
+
+	if (settings_load(&s->settings, err) < 0 || homes_read(&homes, err) < 0 ||
+	    mount_rules_make(&s->settings, &homes, NULL, &s->rules, err) < 0 ||
+	    hostdir_resolve_rules(&s->rules, err) < 0)
+		return -1;
+	return gather_settings(s, err);
+}
+
+static void find_user(struct serve *s)
+{
+	const struct passwd *p = getpwnam(API_USER);
+
+	s->uid = geteuid();
+	s->gid = getegid();
+	if (s->uid != 0)
+		return;
+	s->uid = p && p->pw_uid != 0 ? p->pw_uid : API_ID;
+	s->gid = p && p->pw_gid != 0 ? p->pw_gid : API_ID;
+}
+
+/* What is in it is the api's. */
+static int give_state(const struct serve *s, struct cay_error *err)
+{
+	if (geteuid() == 0 &&
+	    (fchown(s->state_dir, s->uid, s->gid) < 0 || fchmod(s->state_dir, 0700) < 0))
+		return cay_fail(err, CAY_E_INTERNAL, errno, "give the state directory to the api");
+	return 0;
+}
+
+static int prepare(struct serve *s, struct cay_error *err)
+{
+	if (!s->socket_path) {
+		if (place_socket(s->socket_default, err) < 0)
+			return -1;
+		s->socket_path = s->socket_default;
+	}
+	if (!s->state_path) {
+		if (place_state(s->state_default, err) < 0)
+			return -1;
+		s->state_path = s->state_default;
+	}
+	find_user(s);
+	if (load(s, err) < 0 || serve_open_state(s->state_path, &s->state_dir, &s->lock, err) < 0 ||
+	    give_state(s, err) < 0 || serve_listen_unix(s->socket_path, &s->unix_fd, err) < 0)
+		return -1;
+	return s->tcp ? serve_listen_tcp(s->tcp, &s->tcp_fd, err) : 0;
+}
+
+/* As many fds as may be had: there is one and more for each connection and island. */
+static void raise_fds(void)
+{
+	struct rlimit r;
+
+	if (getrlimit(RLIMIT_NOFILE, &r) == 0) {
+		r.rlim_cur = r.rlim_max;
+		(void)setrlimit(RLIMIT_NOFILE, &r);
+	}
+}
+
+static void unblock_signals(void)
+{
+	sigset_t none;
+
+	(void)sigemptyset(&none);
+	(void)sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+/* Ctrl-C on a terminal goes to the whole group: only we decide what it means. */
+static void leave_group(void)
+{
+	(void)setpgid(0, 0);
+	(void)signal(SIGPIPE, SIG_IGN);
+}
+
+_noreturn_ static void be_launcher(struct serve *s, int sock, pid_t parent)
+{
+	leave_group();
+	unblock_signals();
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != parent ||
+	    fd_close_others((int[]){sock}, 1) < 0)
+		_exit(125);
+	_exit(service_main(sock, &s->rules));
+}
+
+static int drop_rights(const struct serve *s)
+{
+	if (geteuid() == 0 &&
+	    (syscall(SYS_setgroups, 0, NULL) < 0 || setresgid(s->gid, s->gid, s->gid) < 0 ||
+	     setresuid(s->uid, s->uid, s->uid) < 0))
+		return -1;
+	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+}
+
+/* To the number where it is looked for; above all those first, so that none is lost. */
+static int place(int fds[API_FDS_END])
+{
+	for (int n = API_FD_LAUNCHER; n < API_FDS_END; n++)
+		if (fds[n] >= 0)
+			fds[n] = fcntl(fds[n], F_DUPFD_CLOEXEC, API_FDS_END);
+	for (int n = API_FD_LAUNCHER; n < API_FDS_END; n++) {
+		if (fds[n] >= 0 && dup2(fds[n], n) < 0)
+			return -1;
+		if (fds[n] < 0)
+			(void)close(n);
+	}
+	return 0;
+}
+
+_noreturn_ static void be_api(struct serve *s, int program, int sock, int ready, pid_t parent)
+{
+	int fds[API_FDS_END] = {
+		[API_FD_LAUNCHER] = sock,           [API_FD_READY] = ready,
+		[API_FD_SETTINGS] = s->settings_fd, [API_FD_STATE] = s->state_dir,
+		[API_FD_UNIX] = s->unix_fd,         [API_FD_TCP] = s->tcp_fd,
+	};
+	char *argv[] = {(char *)"cay-api", (char *)DRAIN_SECONDS, NULL};
+	char *env[] = {(char *)"PATH=/usr/bin:/bin", (char *)"LANG=C.UTF-8", NULL};
+
+	leave_group();
+	unblock_signals();
+	raise_fds();
+	program = fcntl(program, F_DUPFD_CLOEXEC, 2 * API_FDS_END);
+	if (program < 0 || lseek(s->settings_fd, 0, SEEK_SET) < 0 || place(fds) < 0 ||
+	    drop_rights(s) < 0 || prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != parent)
+		_exit(126);
+	(void)fexecve(program, argv, env);
+	_exit(127);
+}
+
+static int start(struct serve *s, struct cay_error *err)
+{
+	_cleanup_(fd_closep) int program = helper_open("cay-api");
+	_cleanup_(fd_closep) int theirs = -1, ours = -1, ready = -1;
+	int pair[2], pipe_ends[2];
+	pid_t self = getpid();
+
+	if (program < 0) {
+		(void)cay_fail(err, CAY_E_ENGINE, -program,
+			       "find cay-api, the daemon's other half");
+		return cay_hint(err, "it is beside cay where that was built, and in libexec/cay "
+				     "where it was installed");
+	}
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+		return cay_fail(err, CAY_E_INTERNAL, errno, "start the launcher");
+	ours = pair[0];
+	theirs = pair[1];
+	if (pipe2(pipe_ends, O_CLOEXEC) < 0)
+		return cay_fail(err, CAY_E_INTERNAL, errno, "start the api");
+	fd_closep(&s->ready);
+	s->ready = pipe_ends[0];
+	ready = pipe_ends[1];
+	s->launcher = fork();
+	if (s->launcher == 0)
+		be_launcher(s, theirs, self);
+	s->api = s->launcher < 0 ? -1 : fork();
+	if (s->api == 0)
+		be_api(s, program, ours, ready, self);
+	return s->launcher < 0 || s->api < 0 ? cay_fail(err, CAY_E_INTERNAL, errno, "fork") : 0;
+}
+
+/* systemd's way: a datagram to the socket it named. */
+static void notify(const char *text)
+{
+	const char *path = getenv("NOTIFY_SOCKET");
+	struct sockaddr_un to = {.sun_family = AF_UNIX};
+	_cleanup_(fd_closep) int fd = -1;
+	size_t len = path ? strlen(path) : 0;
+
+	if (len < 2 || len >= sizeof(to.sun_path) || (path[0] != '/' && path[0] != '@'))
+		return;
+	memcpy(to.sun_path, path, len);
+	if (path[0] == '@')
+		to.sun_path[0] = '\0';
+	fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (fd >= 0)
+		(void)!sendto(fd, text, strlen(text), MSG_NOSIGNAL, (struct sockaddr *)&to,
+			      (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len));
+}
+
+static void on_ready(struct serve *s)
+{
+	char byte;
+	ssize_t n = read(s->ready, &byte, 1);
+
+	fd_closep(&s->ready);
+	if (n != 1)
+		return; /* it ended instead, which we will hear of */
+	log_info("serving", "socket", s->socket_path, "listen", s->tcp, "state", s->state_path);
+	notify("READY=1");
+}
+
+static void reap(pid_t *pid, const char *what, bool expected)
+{
+	char how[64];
+	int status = 0;
+
+	if (*pid <= 0)
+		return;
+	while (waitpid(*pid, &status, 0) < 0 && errno == EINTR)
+		;
+	*pid = 0;
+	if (expected || status == 0)
+		return;
+	if (WIFSIGNALED(status))
+		(void)snprintf(how, sizeof(how), "signal %d", WTERMSIG(status));
+	else
+		(void)snprintf(how, sizeof(how), "code %d", WEXITSTATUS(status));
+	log_error("a process of the daemon ended", "which", what, "by", how);
+}
+
+static bool has_ended(pid_t pid)
+{
+	siginfo_t info = {0};
+
+	return pid > 0 && waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+	       info.si_pid == pid;
+}
+
+/* The launcher ends by itself when the api is gone, and takes its islands down in order. */
+static void stop_both(struct serve *s)
+{
+	bool api_first = has_ended(s->api);
+
+	if (s->api > 0 && !api_first)
+		(void)kill(s->api, SIGKILL);
+	reap(&s->api, "api", !api_first);
+	reap(&s->launcher, "launcher", false);
+}
+
+/* False: it is no use. */
+static bool count_crash(struct serve *s)
+{
+	uint64_t now = clock_now_ns(), oldest;
+
+	if (s->n_crashes == CRASHES_MAX)
+		memmove(s->crashes, s->crashes + 1, --s->n_crashes * sizeof(s->crashes[0]));
+	s->crashes[s->n_crashes++] = now;
+	oldest = s->crashes[0];
+	return s->n_crashes < CRASHES_MAX || now - oldest > CRASHES_WITHIN;
+}
+
+/* What a daemon that was killed left; its islands have died with it. */
+static void sweep(void)
+{
+	struct cgroups c;
+	char n[16];
+
+	cgroups_init(&c);
+	(void)snprintf(n, sizeof(n), "%d", cgroups_sweep(&c));
+	cgroups_done(&c);
+	if (strcmp(n, "0") != 0)
+		log_info("removed what killed runs had left", "cgroups", n);
+}
+
+static int on_child(struct serve *s, struct cay_error *err)
+{
+	if (!has_ended(s->api) && !has_ended(s->launcher))
+		return 0;
+	stop_both(s);
+	if (s->ending)
+		return 1;
+	sweep();
+	if (!count_crash(s))
+		return cay_fail(err, CAY_E_INTERNAL, 0,
+				"the daemon's processes ended %d times within a minute",
+				CRASHES_MAX);
+	log_warning("starting again");
+	return start(s, err);
+}
+
+static void on_signal(struct serve *s)
+{
+	struct signalfd_siginfo info;
+
+	while (read(s->signals, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
+		if (info.ssi_signo == SIGCHLD)
+			continue;
+		if (s->api > 0)
+			(void)kill(s->api, s->ending ? SIGKILL : SIGTERM);
+		if (!s->ending) {
+			log_info("ending: waiting for what runs", "signal",
+				 strsignal((int)info.ssi_signo));
+			notify("STOPPING=1");
+		}
+		s->ending = true;
+	}
+}
+
+static int catch_signals(void)
+{
+	sigset_t set;
+
+	(void)sigemptyset(&set);
+	(void)sigaddset(&set, SIGCHLD);
+	(void)sigaddset(&set, SIGTERM);
+	(void)sigaddset(&set, SIGINT);
+	(void)sigaddset(&set, SIGHUP);
+	(void)sigaddset(&set, SIGQUIT);
+	return sigprocmask(SIG_BLOCK, &set, NULL) < 0
+		       ? -1
+		       : signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+static int supervise(struct serve *s, struct cay_error *err)
+{
+	int r = start(s, err);
+
+	while (r == 0) {
+		struct pollfd wait[] = {{.fd = s->signals, .events = POLLIN},
+					{.fd = s->ready, .events = POLLIN}};
+
+		if (poll(wait, ARRAY_LEN(wait), -1) < 0 && errno != EINTR)
+			r = cay_fail(err, CAY_E_INTERNAL, errno, "wait");
+		if (wait[1].revents)
+			on_ready(s);
+		on_signal(s);
+		if (r == 0)
+			r = on_child(s, err);
+	}
+	stop_both(s);
+	return r < 0 ? -1 : 0;
+}
+
+static void serve_done(struct serve *s)
+{
+	if (s->unix_fd >= 0)
+		(void)unlink(s->socket_path);
+	fd_closep(&s->unix_fd);
+	fd_closep(&s->tcp_fd);
+	fd_closep(&s->state_dir);
+	fd_closep(&s->settings_fd);
+	fd_closep(&s->signals);
+	fd_closep(&s->ready);
+	fd_closep(&s->lock);
+	mount_rules_done(&s->rules);
+	settings_done(&s->settings);
+}
+
+static int run(int argc, char **argv)
+{
+	static struct serve s;
+	struct cay_error err;
+	int r;
+
+	s = (struct serve){.unix_fd = -1,
+			   .tcp_fd = -1,
+			   .state_dir = -1,
+			   .lock = -1,
+			   .settings_fd = -1,
+			   .signals = -1,
+			   .ready = -1};
+	settings_init(&s.settings);
+	r = verb_parse(&verb_serve, argc, argv, &s, NULL, 0, &err);
+	if (r == 1)
+		return 0;
+	log_init("serve", LOG_LEVEL_INFO);
+	if (r == 0) {
+		s.signals = catch_signals();
+		r = prepare(&s, &err);
+	}
+	if (r == 0) {
+		sweep();
+		r = supervise(&s, &err);
+	}
+	serve_done(&s);
+	return r < 0 ? cli_error(&err, false) : 0;
+}
+
+const struct verb verb_serve = {
+	.name = "serve",
+	.summary = "runs the daemon: live sandboxes and an HTTP API",
+	.usage = "[--socket PATH] [--listen HOST:PORT] [--state DIR]",
+	.about =
+		"Serves the HTTP API on a unix socket, and on HOST:PORT if asked to, until it is\n"
+		"told to end (SIGTERM, Ctrl-C): then it waits for what runs. Twice ends it at once.\n",
+	.examples = "  cay serve\n"
+		    "  cay serve --listen 127.0.0.1:8600\n",
+	.rows = rows,
+	.n_rows = ARRAY_LEN(rows),
+	.run = run,
+};

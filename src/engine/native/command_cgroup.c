@@ -1,0 +1,131 @@
+#include "engine/native/cgroup.h"
+
+#include "base/attr.h"
+#include "base/buf.h"
+#include "base/fd.h"
+#include "base/parse.h"
+#include "engine/native/cgroup_find.h"
+#include "engine/sys.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define KILL_ROUNDS   3
+#define MEMBERS_BYTES (1u << 20)
+
+/*
+ * On v1 in the tree of pids, where joining by "tasks" is quick and a limit of 0 stops
+ * forks. On v2 joining waits for an RCU grace period (some ms), as there is no other
+ * way for a process that is born behind the filter, which has no clone3().
+ */
+static int parent_of(const struct cgroup *c, bool *ret_v2)
+{
+	int pids = c->dir[CONTROLLER_PIDS];
+
+	*ret_v2 = pids < 0 || c->host->v2[CONTROLLER_PIDS];
+	return *ret_v2 ? c->unified : pids;
+}
+
+int command_cgroup_make(const struct cgroup *c, uint32_t number, struct command_cgroup *ret)
+{
+	int parent = parent_of(c, &ret->v2);
+
+	ret->dir = -1;
+	if (parent < 0)
+		return -ENOTSUP;
+	(void)snprintf(ret->name, sizeof(ret->name), COMMAND_CGROUP "%u", number);
+	if (mkdirat(parent, ret->name, 0755) < 0)
+		return -errno;
+	ret->dir = cgroup_open_dir(parent, ret->name);
+	if (ret->dir < 0) {
+		int saved = errno;
+
+		(void)unlinkat(parent, ret->name, AT_REMOVEDIR);
+		return -saved;
+	}
+	return 0;
+}
+
+int command_cgroup_door(const struct command_cgroup *m)
+{
+	int fd = openat(m->dir, m->v2 ? "cgroup.procs" : "tasks", O_WRONLY | O_CLOEXEC);
+
+	return fd < 0 ? -errno : fd;
+}
+
+static bool is_listed(const char *members, const char *pid, size_t len)
+{
+	for (const char *line = members; line && *line; line = strchr(line, '\n')) {
+		line += *line == '\n';
+		if (strncmp(line, pid, len) == 0 && line[len] == '\n')
+			return true;
+	}
+	return false;
+}
+
+/*
+ * One of those that were listed before; it may have ended since, and its number may
+ * be another's. So: hold it first, and look again if it is listed.
+ */
+static void kill_listed(const struct command_cgroup *m, const char *line, size_t len)
+{
+	_cleanup_(buf_done) struct buf now = BUF(MEMBERS_BYTES);
+	_cleanup_(fd_closep) int pidfd = -1;
+	char text[24];
+	uint64_t pid;
+
+	(void)snprintf(text, sizeof(text), "%.*s", (int)len, line);
+	if (parse_u64(text, 1, INT32_MAX, &pid) < 0)
+		return;
+	pidfd = (int)syscall(SYS_pidfd_open, (pid_t)pid, 0);
+	if (pidfd >= 0 && fd_read_file_at(m->dir, "cgroup.procs", &now) == 0 &&
+	    is_listed(buf_str(&now), line, len))
+		(void)sys_pidfd_kill(pidfd);
+}
+
+static bool kill_members(const struct command_cgroup *m)
+{
+	_cleanup_(buf_done) struct buf members = BUF(MEMBERS_BYTES);
+
+	if (fd_read_file_at(m->dir, "cgroup.procs", &members) < 0 || members.len == 0)
+		return false;
+	for (const char *line = buf_str(&members); *line;) {
+		size_t len = strcspn(line, "\n");
+
+		kill_listed(m, line, len);
+		line += len + (line[len] == '\n');
+	}
+	return true;
+}
+
+void command_cgroup_kill(const struct command_cgroup *m)
+{
+	if (m->dir < 0)
+		return;
+	if (m->v2) {
+		(void)fd_write_file_at(m->dir, "cgroup.kill", "1");
+		return;
+	}
+	/* No more forks; one that was under way shows in the second round. */
+	(void)fd_write_file_at(m->dir, "pids.max", "0");
+	for (int round = 0; round < KILL_ROUNDS && kill_members(m); round++)
+		;
+}
+
+int command_cgroup_remove(const struct cgroup *c, struct command_cgroup *m)
+{
+	bool v2;
+	int parent = parent_of(c, &v2);
+
+	if (m->dir < 0)
+		return 0;
+	if (unlinkat(parent, m->name, AT_REMOVEDIR) < 0 && errno != ENOENT)
+		return -errno;
+	fd_closep(&m->dir);
+	return 0;
+}

@@ -1,0 +1,83 @@
+/*
+ * guest.h: an island in the care of the launcher's process, from the moment it is
+ * asked for until its PID 1 is reaped and its end was reported; and the commands on
+ * it. For service.c alone.
+ */
+#pragma once
+
+#include "base/loop.h"
+#include "engine/native/launcher.h"
+#include "engine/native/service.h"
+
+#define BUCKETS    256
+#define GUESTS_MAX 16384
+
+/* The command that only looks whether a new island is well. */
+#define CHECK_COMMAND UINT32_MAX
+
+struct command {
+	struct command *next;
+	struct guest *guest;
+	uint32_t number;
+	uint32_t flags;
+	enum cause cause;
+	bool ended; /* only its cgroup is left, because something of it still dies */
+	struct command_cgroup cgroup;
+	struct loop_timer deadline;
+};
+
+struct guest {
+	struct guest *next;
+	struct service *service;
+	uint32_t number;
+	bool single; /* SERVICE_RUN: it ends with its only program */
+	struct plan *plan;
+	struct launched island;
+	struct loop_fd control, end, oom;
+	struct loop_timer tick; /* looks at the CPU time */
+	struct command *commands;
+	enum cause cause;
+	int status;
+	bool failed;
+	struct cay_error error;
+	uint64_t oom_kills; /* that were told of */
+};
+
+struct service {
+	struct loop *loop;
+	struct launcher launcher;
+	struct loop_fd asker;
+	struct guest *guests[BUCKETS];
+	size_t n_guests;
+	struct plan *ahead;
+	size_t n_ahead;
+	struct loop_timer stock; /* when there is nothing else to do */
+	int code;
+};
+
+void service_report(struct service *s, const struct service_report *r);
+void service_report_failure(struct service *s, uint32_t island, uint32_t command,
+			    const struct cay_error *err);
+
+/* Makes the island and a guest of it, which is not watched yet; NULL and err. */
+struct guest *guest_new(struct service *s, uint32_t number, const struct plan *p,
+			struct cay_error *err);
+
+/* From here on its end comes by itself. 0 or -errno. */
+int guest_watch(struct guest *g);
+
+/* Ends it without a word, at once. */
+void guest_drop(struct guest *g);
+
+struct guest *guest_find(struct service *s, uint32_t number);
+void guest_kill(struct guest *g, enum cause cause);
+
+/* Sends the order; what can't be sent ends the island, as nobody knows what it heard of it. */
+int command_start(struct guest *g, uint32_t number, uint32_t flags, const struct plan *p,
+		  const int stdio[3], struct cay_error *err);
+
+/* One that runs; NULL if there is none. */
+struct command *command_find(const struct guest *g, uint32_t number);
+void command_kill(struct command *c, enum cause cause);
+
+struct plan *plan_copy(const struct plan *p);

@@ -1,0 +1,195 @@
+#include "engine/native/orders.h"
+
+#include "base/attr.h"
+#include "base/fd.h"
+#include "engine/native/confine.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define ORDER_FDS 4 /* stdio, and the command's cgroup */
+
+/* What runs now; a command beyond this many is refused. */
+static struct {
+	pid_t pid;
+	uint32_t number;
+} commands[COMMANDS_MAX];
+
+static void tell(const struct island *i, const struct message *m)
+{
+	/* Without a launcher there is nothing to live for. */
+	if (msg_send(i->control, m, sizeof(*m), NULL, 0) < 0)
+		_exit(125);
+}
+
+static void refuse(const struct island *i, uint32_t command, const struct cay_error *err)
+{
+	struct message m = {.kind = MESSAGE_FAILED, .command = command, .error = *err};
+
+	tell(i, &m);
+}
+
+static void close_order(struct island *i)
+{
+	for (int n = 0; n < 3; n++)
+		fd_closep(&i->stdio[n]);
+	fd_closep(&i->command_cgroup);
+}
+
+/* The order's plan, in the room for it, and its fds. Anything that is not in order ends us. */
+static void take_order(struct island *i, const struct plan *made_for, const struct message *m,
+		       int fds[ORDER_FDS], size_t n_fds)
+{
+	static uint64_t room[ORDER_PLAN_MAX / sizeof(uint64_t)];
+	const struct plan *p = (const struct plan *)room;
+	bool cgroup = m->order.flags & ORDER_CGROUP;
+	struct cay_error err;
+	size_t none;
+	ssize_t n = msg_recv(i->control, room, sizeof(room), NULL, 0, &none);
+
+	if (n_fds != 3u + cgroup || m->order.flags & ~(uint32_t)ORDER_FLAGS_ALL || n < 0 ||
+	    plan_check(p, (size_t)n, &err) < 0 || !plan_fits_command(made_for, p))
+		_exit(125);
+	memcpy(i->stdio, fds, sizeof(i->stdio));
+	i->command_cgroup = cgroup ? fds[3] : -1;
+	i->plan = p;
+	i->command = m->command;
+	i->order = m->order;
+	i->held = m->order.flags & ORDER_HELD;
+}
+
+_noreturn_ static void be_command(struct island *i)
+{
+	bool compile = i->order.flags & ORDER_COMPILE;
+	char *none[] = {NULL};
+	char **argv = island_list(i->plan, compile ? i->plan->compile : i->plan->argv);
+	struct cay_error err;
+
+	i->ahead = false;
+	if (confine_cpus(i, &err) < 0 || confine_rlimits(i, &err) < 0) {
+		refuse(i, i->command, &err);
+		_exit(125);
+	}
+	_exit(island_program(i, none, argv, island_list(i->plan, i->plan->env)));
+}
+
+static void start_command(struct island *i)
+{
+	struct cay_error err;
+	size_t n = 0;
+
+	while (n < COMMANDS_MAX && commands[n].pid > 0)
+		n++;
+	if (n == COMMANDS_MAX) {
+		(void)cay_fail(&err, CAY_E_AT_CAPACITY, 0, "%d commands run there already",
+			       COMMANDS_MAX);
+		refuse(i, i->command, &err);
+		return;
+	}
+	commands[n].number = i->command;
+	commands[n].pid = fork();
+	if (commands[n].pid == 0)
+		be_command(i);
+	if (commands[n].pid < 0) {
+		(void)cay_fail(&err, CAY_E_AT_CAPACITY, errno, "start another process there");
+		(void)cay_hint(&err, "the limit of processes may be reached: end some");
+		refuse(i, i->command, &err);
+	}
+}
+
+static void tell_end(const struct island *i, pid_t pid, int status, const struct rusage *used)
+{
+	struct message m = {.kind = MESSAGE_EXITED, .status = status};
+
+	for (size_t n = 0; n < COMMANDS_MAX; n++) {
+		if (commands[n].pid != pid)
+			continue;
+		commands[n].pid = 0;
+		m.command = commands[n].number;
+		m.spent.cpu_us =
+			(uint64_t)(used->ru_utime.tv_sec + used->ru_stime.tv_sec) * 1000000 +
+			(uint64_t)(used->ru_utime.tv_usec + used->ru_stime.tv_usec);
+		m.spent.memory_peak_bytes = (uint64_t)used->ru_maxrss * 1024;
+		tell(i, &m);
+		return;
+	}
+}
+
+static void reap(const struct island *i, int signals)
+{
+	struct signalfd_siginfo unused;
+	struct rusage used;
+	int status;
+	pid_t pid;
+
+	(void)!read(signals, &unused, sizeof(unused));
+	while ((pid = wait4(-1, &status, WNOHANG, &used)) > 0)
+		if (WIFEXITED(status) || WIFSIGNALED(status))
+			tell_end(i, pid, status, &used);
+}
+
+/* True: it was the last. */
+static bool obey(struct island *i, const struct plan *made_for)
+{
+	struct message m;
+	int fds[ORDER_FDS] = {-1, -1, -1, -1};
+	size_t n_fds;
+	ssize_t n = msg_recv(i->control, &m, sizeof(m), fds, ORDER_FDS, &n_fds);
+
+	if (n != (ssize_t)sizeof(m))
+		_exit(125);
+	if (m.kind == MESSAGE_CLEAR && n_fds == 0) {
+		(void)kill(-1, SIGKILL); /* ESRCH: there was nobody */
+		return false;
+	}
+	if (m.kind != MESSAGE_ORDER)
+		_exit(125);
+	take_order(i, made_for, &m, fds, n_fds);
+	if (m.order.flags & ORDER_LAST)
+		return true;
+	start_command(i);
+	close_order(i);
+	return false;
+}
+
+static int watch_children(sigset_t *before)
+{
+	sigset_t child;
+
+	(void)sigemptyset(&child);
+	(void)sigaddset(&child, SIGCHLD);
+	if (sigprocmask(SIG_BLOCK, &child, before) < 0)
+		return -1;
+	return signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+void orders_serve(struct island *i)
+{
+	const struct plan *made_for = i->plan;
+	sigset_t before;
+	int signals = watch_children(&before);
+	struct pollfd wait[] = {{.fd = i->control, .events = POLLIN},
+				{.fd = signals, .events = POLLIN}};
+	bool last = false;
+
+	if (signals < 0)
+		_exit(125);
+	while (!last) {
+		if (poll(wait, ARRAY_LEN(wait), -1) < 0 && errno != EINTR)
+			_exit(125);
+		if (wait[1].revents)
+			reap(i, signals);
+		if (wait[0].revents)
+			last = obey(i, made_for);
+	}
+	(void)close(signals);
+	(void)sigprocmask(SIG_SETMASK, &before, NULL);
+	i->ahead = false;
+}

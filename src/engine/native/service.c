@@ -1,0 +1,275 @@
+/*
+ * Theory of operation
+ *
+ *   asker ──request──> service ──clone3──> PID 1 of each island
+ *      <──report────       │ control socket, pidfd and OOM event of each, in one loop
+ *
+ * Nothing here waits for an island: it is cloned and provided for (a millisecond), and
+ * what it has to say comes by its control socket. An island is a guest from the moment
+ * it is asked for until its PID 1 is reaped; only then GONE is reported, so that
+ * whoever hears it knows that nothing of it is left.
+ */
+#include "engine/native/service.h"
+
+#include "base/attr.h"
+#include "base/fd.h"
+#include "base/title.h"
+#include "engine/native/guest.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#define NETWORKS_READY 4
+#define CGROUPS_READY  CGROUP_POOL_MAX
+
+static int do_run(struct service *s, const struct service_request *q, const struct plan *p,
+		  const int fds[3], struct cay_error *err)
+{
+	struct guest *g = guest_new(s, q->island, p, err);
+	int r;
+
+	if (!g)
+		return -1;
+	g->single = true;
+	r = guest_watch(g);
+	if (r < 0) {
+		guest_drop(g);
+		return cay_fail(err, CAY_E_ENGINE, -r, "watch the island");
+	}
+	if (command_start(g, 0, q->flags | ORDER_LAST, p, fds, err) < 0) {
+		g->failed = true; /* its end is the answer */
+		g->error = *err;
+	}
+	return 0;
+}
+
+static int do_make(struct service *s, const struct service_request *q, const struct plan *p,
+		   struct cay_error *err)
+{
+	int null[3] = {STDIN_FILENO, STDIN_FILENO, STDIN_FILENO};
+	struct guest *g = guest_new(s, q->island, p, err);
+	int r;
+
+	if (!g)
+		return -1;
+	cgroup_spare_others(&g->island.cgroup);
+	r = guest_watch(g);
+	if (r < 0) {
+		guest_drop(g);
+		return cay_fail(err, CAY_E_ENGINE, -r, "watch the island");
+	}
+	if (command_start(g, CHECK_COMMAND, ORDER_CHECK, p, null, err) < 0) {
+		g->failed = true;
+		g->error = *err;
+	}
+	return 0;
+}
+
+static int do_command(struct guest *g, const struct service_request *q, const struct plan *p,
+		      const int fds[3], struct cay_error *err)
+{
+	if (g->single || q->command == 0 || q->command == CHECK_COMMAND ||
+	    command_find(g, q->command) || q->flags & (ORDER_LAST | ORDER_HELD | ORDER_CGROUP))
+		return cay_fail(err, CAY_E_INVALID, 0, "command %u can't be started", q->command);
+	if (!plan_fits_command(g->plan, p))
+		return cay_fail(err, CAY_E_INVALID, 0, "the command's plan is not this island's");
+	return command_start(g, q->command, q->flags, p, fds, err);
+}
+
+static int do_kill(struct guest *g, const struct service_request *q)
+{
+	struct command *c = command_find(g, q->command);
+	enum cause cause = q->cause <= CAUSE_ERROR ? (enum cause)q->cause : CAUSE_CANCELLED;
+
+	if (q->command == 0)
+		guest_kill(g, cause);
+	else if (c)
+		command_kill(c, cause);
+	return 0; /* one that has ended already is what was wanted */
+}
+
+static int do_freeze(struct guest *g, bool on, struct cay_error *err)
+{
+	int r = cgroup_freeze(&g->island.cgroup, on);
+
+	if (r == -ENOTSUP)
+		return cay_fail(err, CAY_E_UNSUPPORTED, 0,
+				"this machine has no cgroup v2 tree to pause islands by");
+	return r < 0 ? cay_fail(err, CAY_E_ENGINE, -r, on ? "pause the island" : "resume it") : 0;
+}
+
+static void report_usage(struct guest *g)
+{
+	struct service_report r = {.kind = REPORT_USAGE, .island = g->number};
+
+	cgroup_usage(&g->island.cgroup, &r.usage);
+	cgroup_now(&g->island.cgroup, &r.memory_bytes, &r.processes);
+	service_report(g->service, &r);
+}
+
+static int do_ahead(struct service *s, const struct service_request *q, const struct plan *p,
+		    struct cay_error *err)
+{
+	struct plan *copy = plan_copy(p);
+
+	if (!copy)
+		return cay_fail(err, CAY_E_INTERNAL, ENOMEM, "keep islands ready");
+	free(s->ahead);
+	s->ahead = copy;
+	s->n_ahead = size_min(q->command, AHEAD_MAX);
+	(void)loop_after(s->loop, &s->stock, 0);
+	return 0;
+}
+
+static int no_island(struct cay_error *err)
+{
+	return cay_fail(err, CAY_E_NOT_FOUND, 0, "there is no such island");
+}
+
+static int with_guest(struct service *s, const struct service_request *q, const struct plan *p,
+		      const int fds[3], struct cay_error *err)
+{
+	struct guest *g = guest_find(s, q->island);
+	int r = 0;
+
+	if (!g)
+		return no_island(err);
+	switch (q->kind) {
+	case SERVICE_COMMAND:
+		return do_command(g, q, p, fds, err);
+	case SERVICE_KILL:
+		return do_kill(g, q);
+	case SERVICE_CLEAR:
+		(void)launched_clear(&g->island);
+		return 0;
+	case SERVICE_FREEZE:
+	case SERVICE_THAW:
+		r = do_freeze(g, q->kind == SERVICE_FREEZE, err);
+		break;
+	default:
+		break;
+	}
+	if (r == 0)
+		report_usage(g);
+	return r;
+}
+
+static int obey(struct service *s, const struct service_request *q, const struct plan *p,
+		const int fds[3], struct cay_error *err)
+{
+	switch (q->kind) {
+	case SERVICE_RUN:
+		return do_run(s, q, p, fds, err);
+	case SERVICE_MAKE:
+		return do_make(s, q, p, err);
+	case SERVICE_AHEAD:
+		return do_ahead(s, q, p, err);
+	default:
+		return with_guest(s, q, p, fds, err);
+	}
+}
+
+/* A packet is what its kind says it must be: nothing is done with any other. */
+static bool packet_ok(const struct service_request *q, size_t len, size_t n_fds,
+		      struct cay_error *err)
+{
+	bool has_plan = q->kind == SERVICE_RUN || q->kind == SERVICE_MAKE ||
+			q->kind == SERVICE_COMMAND || q->kind == SERVICE_AHEAD;
+	bool has_fds = q->kind == SERVICE_RUN || q->kind == SERVICE_COMMAND;
+	const struct plan *p = (const struct plan *)(q + 1);
+
+	(void)cay_fail(err, CAY_E_INVALID, 0, "not a request");
+	return q->kind >= SERVICE_RUN && q->kind <= SERVICE_AHEAD && n_fds == (has_fds ? 3 : 0) &&
+	       (has_plan ? plan_check(p, len - sizeof(*q), err) == 0 : len == sizeof(*q));
+}
+
+static void on_request(struct loop_fd *f, uint32_t events _unused_)
+{
+	static uint64_t room[SERVICE_PACKET_MAX / sizeof(uint64_t) + 1];
+	struct service *s = f->ctx;
+	const struct service_request *q = (const struct service_request *)room;
+	struct cay_error err = {0};
+	int fds[3] = {-1, -1, -1};
+	size_t n_fds = 0;
+	ssize_t n = msg_recv(f->fd, room, sizeof(room), fds, 3, &n_fds);
+
+	if (n == 0 || (n < 0 && n != -EMSGSIZE)) {
+		loop_stop(s->loop);
+		return;
+	}
+	if (n < (ssize_t)sizeof(*q))
+		(void)cay_fail(&err, CAY_E_INVALID, 0, "not a request");
+	else if (packet_ok(q, (size_t)n, n_fds, &err))
+		if (obey(s, q, (const struct plan *)(q + 1), fds, &err) == 0)
+			err.code = CAY_OK;
+	if (err.code != CAY_OK)
+		service_report_failure(s, n < (ssize_t)sizeof(*q) ? 0 : q->island,
+				       n < (ssize_t)sizeof(*q) ? 0 : q->command, &err);
+	for (size_t k = 0; k < n_fds; k++)
+		(void)close(fds[k]);
+}
+
+/* One thing at a time, so that a request that comes meanwhile waits for one only. */
+static void on_stock(struct loop_timer *t)
+{
+	struct service *s = t->ctx;
+	struct launcher *l = &s->launcher;
+	struct cay_error unused;
+	int r = 0;
+
+	launcher_tidy(l);
+	if (l->many_ids && l->n_networks < NETWORKS_READY)
+		r = launcher_fill_networks(l, l->n_networks + 1, &unused);
+	else if (s->ahead && (l->n_ahead < s->n_ahead || !l->ahead_plan ||
+			      !plan_fits_island(l->ahead_plan, s->ahead)))
+		r = launcher_make_ahead(l, s->ahead, l->n_ahead + 1, &unused);
+	else
+		return;
+	if (r == 0)
+		(void)loop_after(s->loop, t, 0);
+}
+
+static int service_init(struct service *s, int sock, const struct mount_rules *rules,
+			struct cay_error *err)
+{
+	*s = (struct service){.asker = {.fd = sock, .ready = on_request, .ctx = s},
+			      .stock = {.fire = on_stock, .ctx = s}};
+	launcher_init(&s->launcher, rules);
+	s->loop = loop_new();
+	if (!s->loop || loop_add(s->loop, &s->asker, EPOLLIN) < 0)
+		return cay_fail(err, CAY_E_ENGINE, errno, "start the launcher");
+	if (launcher_keep_cgroups(&s->launcher, CGROUPS_READY, err) < 0)
+		return -1;
+	launcher_tidy_later(&s->launcher);
+	if (s->launcher.many_ids && launcher_make_template(&s->launcher, err) < 0)
+		return -1;
+	return 0;
+}
+
+static void service_done(struct service *s)
+{
+	for (size_t n = 0; n < BUCKETS; n++)
+		while (s->guests[n])
+			guest_drop(s->guests[n]);
+	launcher_done(&s->launcher);
+	free(s->ahead);
+	loop_free(s->loop);
+}
+
+int service_main(int sock, const struct mount_rules *rules)
+{
+	struct service s;
+	struct cay_error err = {0};
+	int r;
+
+	title_set("cay: launcher");
+	r = service_init(&s, sock, rules, &err);
+	if (r < 0)
+		service_report_failure(&s, 0, 0, &err);
+	else
+		r = loop_run(s.loop);
+	service_done(&s);
+	return r < 0 ? 125 : 0;
+}

@@ -1,0 +1,68 @@
+#include "policy/script.h"
+
+#include "spec/java.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Longer code goes into a file: the kernel takes 128 KiB in one argument, and a plan that. */
+#define CODE_ARGUMENT_MAX (100u << 10)
+
+void script_done(struct script *s)
+{
+	buf_done(&s->text);
+}
+
+void script_path(const struct spec *spec, const char *name, char path[PATH_MAX])
+{
+	(void)snprintf(path, PATH_MAX, "%s/%s", spec->workspace.source ? "/tmp" : ISLAND_WORKSPACE,
+		       name);
+}
+
+static bool can_be_argument(const struct spec *s)
+{
+	const char *open = s->language->code_open;
+
+	return s->language->code_option && s->code_len <= CODE_ARGUMENT_MAX &&
+	       !memchr(s->code, '\0', s->code_len) &&
+	       !(open && s->code_len >= 2 && strncmp(s->code, open, 2) == 0);
+}
+
+int script_entry(struct spec *spec, const char *code, size_t len, char name[NAME_MAX + 1],
+		 struct cay_error *err)
+{
+	const char *dot;
+
+	spec->entry = java_entry(code, len);
+	if (!spec->entry) {
+		(void)cay_fail(err, CAY_E_INVALID, 0, "no class in the Java source");
+		return cay_hint(err, "a program needs a class with a method main");
+	}
+	dot = strrchr(spec->entry, '.');
+	(void)snprintf(name, NAME_MAX + 1, "%.250s.java", dot ? dot + 1 : spec->entry);
+	return 0;
+}
+
+int script_of_code(struct spec *spec, struct script *ret, struct cay_error *err)
+{
+	const char *open = spec->language->code_open;
+	char name[NAME_MAX + 1];
+
+	if (can_be_argument(spec))
+		return 0;
+	(void)snprintf(name, sizeof(name), "%s", spec->language->file_name);
+	if (spec->language->has_entry &&
+	    script_entry(spec, spec->code, spec->code_len, name, err) < 0)
+		return -1;
+	script_path(spec, name, ret->path);
+	ret->data = spec->code;
+	ret->len = spec->code_len;
+	if (!open || (ret->len >= 2 && strncmp(ret->data, open, 2) == 0))
+		return 0;
+	if (buf_append_str(&ret->text, open) < 0 || buf_append(&ret->text, ret->data, ret->len) < 0)
+		return cay_fail(err, CAY_E_TOO_LARGE, 0, "the code is too long");
+	ret->data = buf_str(&ret->text);
+	ret->len = ret->text.len;
+	return 0;
+}

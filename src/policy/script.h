@@ -1,0 +1,36 @@
+/*
+ * script.h: a snippet that can't be an argument becomes a file: where on the island,
+ * and what is in it. Pure.
+ */
+#pragma once
+
+#include "base/buf.h"
+#include "core/error.h"
+#include "core/limits.h"
+#include "spec/spec.h"
+
+#include <limits.h>
+
+struct script {
+	char path[PATH_MAX]; /* on the island; "": the code goes as an argument */
+	const char *data;    /* what is to be written there: the spec's code, or text */
+	size_t len;
+	struct buf text;
+};
+
+#define SCRIPT_NONE ((struct script){.text = BUF(CODE_MAX_BYTES)})
+
+void script_done(struct script *s);
+
+/*
+ * Of a spec with code; data borrows from it. What its language has a program begin
+ * with is looked for, and noted in the spec.
+ */
+int script_of_code(struct spec *spec, struct script *ret, struct cay_error *err);
+
+/* Beside the program's other files where that is writable, so that imports work; else in /tmp. */
+void script_path(const struct spec *spec, const char *name, char path[PATH_MAX]);
+
+/* The class that a Java program begins with, and the name its file must have. */
+int script_entry(struct spec *spec, const char *code, size_t len, char name[NAME_MAX + 1],
+		 struct cay_error *err);

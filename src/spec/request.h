@@ -1,0 +1,76 @@
+/*
+ * request.h: the JSON object that asks for a run, for a sandbox, or for a command
+ * in a sandbox. It becomes a struct spec and what only the API has. Strict: an
+ * unknown name, a wrong kind of value, a name that does not belong there and what
+ * is not supported yet are errors that name the field ("files[2].path: …").
+ */
+#pragma once
+
+#include "base/strv.h"
+#include "core/error.h"
+#include "spec/spec.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define REQUEST_FILES_MAX  1024
+#define REQUEST_ENV_MAX    1024
+#define REQUEST_LABELS_MAX 64
+#define REQUEST_NAME_MAX   63 /* characters in a sandbox's name or a label's */
+#define REQUEST_LABEL_MAX  255
+
+/* Which of them it is; each has names of its own. */
+enum request_place {
+	REQUEST_RUN = 1,
+	REQUEST_SANDBOX = 2,
+	REQUEST_COMMAND = 4, /* in a sandbox: what the sandbox decided can't be asked for again */
+};
+
+struct request_file {
+	char *path; /* absolute, on the island */
+	char *data;
+	size_t size;
+};
+
+struct request_body {
+	/*
+	 * A run and a command have code or an argv in it, with a language if it is
+	 * code; a sandbox has neither, and its kind says nothing. Sources of mounts
+	 * are absolute. get is in spec.get; files are not in spec.put.
+	 */
+	struct spec spec;
+	bool background, dry_run;
+	bool cold; /* only an island made for it, none that was made ahead */
+	struct request_file *files;
+	size_t n_files;
+	bool has_stdin; /* else it is empty */
+	char *stdin_data;
+	size_t stdin_len;
+	struct strv labels; /* NAME=VALUE */
+	char *name;         /* NULL: none was given */
+	bool persistent;
+	uint64_t ttl_ms, idle_timeout_ms; /* 0: not asked for */
+};
+
+/*
+ * Reads a body of at most REQUEST_MAX_BYTES. *ret is the caller's to
+ * request_done(), also after a failure. CAY_E_INVALID, CAY_E_TOO_LARGE,
+ * CAY_E_UNSUPPORTED, CAY_E_RUNTIME.
+ */
+int request_parse(struct request_body *ret, enum request_place place, const char *text, size_t len,
+		  struct cay_error *err);
+
+struct json;
+
+/* The same of a value that was read already: one of a batch. */
+int request_read(struct request_body *ret, enum request_place place, const struct json *j,
+		 struct cay_error *err);
+
+void request_done(struct request_body *q);
+
+/* Whether text can be a sandbox's name: letters, digits, '-', '_', '.'; no id. */
+bool request_name_ok(const char *text);
+
+/* {"NAME":"VALUE",…} of the labels; the caller frees it. */
+struct json *request_labels_json(const struct request_body *q);
