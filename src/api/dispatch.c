@@ -146,7 +146,7 @@ static bool accepted(struct exchange *x)
 {
 	const char *why;
 
-	if (request_init(&x->request, x->request.head, &why) < 0)
+	if (request_split(&x->request, x->request.head, &why) < 0)
 		return fail(x, 400, why);
 	return check_host(x) && check_origin(x) && find_route(x) && check_caller(x) &&
 	       check_body(x);

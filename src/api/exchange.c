@@ -34,7 +34,7 @@ void exchange_close(struct exchange *x, enum exchange_end how)
 		x->events->on_close(x, how);
 	if (s->config.finished)
 		s->config.finished(x);
-	request_done(&x->request);
+	request_release(&x->request);
 	buf_done(&x->headers);
 	buf_done(&x->body);
 	free(x);

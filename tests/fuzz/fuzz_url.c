@@ -31,7 +31,7 @@ static void check_request(const char *url)
 	struct request r = {0};
 	const char *why = NULL;
 
-	if (request_init(&r, &head, &why) < 0) {
+	if (request_split(&r, &head, &why) < 0) {
 		CHECK(why);
 	} else {
 		CHECK(r.n_segments >= 1 && r.n_segments <= ROUTE_SEGMENTS_MAX);
@@ -42,7 +42,7 @@ static void check_request(const char *url)
 			CHECK(r.n_segments == 3 && request_param(&r, "a") == r.segments[1] &&
 			      request_param(&r, "b") == r.segments[2] && r.segments[2][0]);
 	}
-	request_done(&r);
+	request_release(&r);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -32,10 +32,10 @@ static const struct route *find(const char *method, const char *url)
 {
 	const char *why = NULL;
 
-	request_done(&request);
+	request_release(&request);
 	memset(&request, 0, sizeof(request));
 	head = (struct http_head){.method = method, .url = url};
-	if (request_init(&request, &head, &why) < 0) {
+	if (request_split(&request, &head, &why) < 0) {
 		assert_non_null(why);
 		return NULL;
 	}
@@ -128,8 +128,8 @@ static void refuses_bad_targets(void **state)
 		struct request r = {0};
 
 		head = (struct http_head){.method = "GET", .url = bad[i]};
-		assert_int_equal(request_init(&r, &head, &why), -1);
-		request_done(&r);
+		assert_int_equal(request_split(&r, &head, &why), -1);
+		request_release(&r);
 	}
 	for (size_t i = 0; i < 40; i++)
 		(void)snprintf(url + strlen(url), sizeof(url) - strlen(url), "a/");
@@ -226,6 +226,6 @@ int main(void)
 	};
 	int failed = cmocka_run_group_tests(tests, NULL, NULL);
 
-	request_done(&request);
+	request_release(&request);
 	return failed;
 }
