@@ -11,7 +11,8 @@
  * An exchange lives until on_close, which comes exactly once for each one that a
  * handler was called with: when the answer is with the kernel, whole, or when nobody
  * is there any more to take it. Until then every function below may be called, and
- * does nothing once the client is gone.
+ * does nothing once the client is gone; but an answer is begun once and ended once:
+ * anything else is the handler's bug, and asserted.
  *
  * When is a client gone? When a write fails or the kernel reports the connection
  * dead (EPOLLHUP, EPOLLERR). A unix socket's peer that closes is seen at once. Over

@@ -636,6 +636,19 @@ def test_too_many_connections():
         assert healthy(s)
 
 
+def test_refusals_are_bounded():
+    """Only so many are told at one time; the others are closed, or they would be the next flood."""
+    with serving(connections=1, linger_ms=60000) as s:
+        with s.client() as first:
+            assert first.ask(get("/v1/health")).status == 200
+            clients = [s.client() for _ in range(200)]
+            assert [c.rest()[9:12] for c in clients] == [b"503"] * 64 + [b""] * 136
+            assert len(os.listdir(f"/proc/{s.process.pid}/fd")) < 64 + 20
+            for c in clients:
+                c.socket.close()
+            assert first.ask(get("/v1/health")).status == 200
+
+
 def raise_files(wanted):
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft < wanted <= hard or (soft < wanted and hard == resource.RLIM_INFINITY):
