@@ -37,9 +37,9 @@ unit: build-test/build.ninja
 	@meson test -C build-test --no-rebuild --print-errorlogs --num-processes 2
 
 integration: all build-test/build.ninja
-	@ninja -C build-test --quiet tests/fault tests/resident
+	@ninja -C build-test --quiet tests/fault tests/resident tests/api_server
 	@CAY_BIN=$(CURDIR)/build/cay /usr/bin/python3 -m pytest -q -p no:cacheprovider \
-		tests/house tests/integration tests/programs tests/escape tests/faults \
+		tests/house tests/integration tests/api tests/programs tests/escape tests/faults \
 		tests/places tests/vm $(TESTS)
 
 # The attacks alone, with a line about each; writes README's table of them.
@@ -52,8 +52,9 @@ attacks: all
 asan: build-asan/build.ninja
 	@ninja -C build-asan --quiet
 	@meson test -C build-asan --no-rebuild --print-errorlogs --num-processes 2
-	@CAY_BIN=$(CURDIR)/build-asan/cay CAY_SANITIZED=1 /usr/bin/python3 -m pytest -q \
-		-p no:cacheprovider tests/integration $(TESTS)
+	@CAY_BIN=$(CURDIR)/build-asan/cay CAY_API_SERVER=$(CURDIR)/build-asan/tests/api_server \
+		CAY_SANITIZED=1 /usr/bin/python3 -m pytest -q -p no:cacheprovider \
+		tests/integration tests/api $(TESTS)
 
 test:
 	@tools/setup test

@@ -36,6 +36,9 @@ static bool fail(struct exchange *x, int status, const char *why)
 {
 	struct cay_error err;
 
+	/* Who sends such a request is not trusted with where the next one begins. */
+	if (status == 400)
+		x->connection->last = true;
 	(void)cay_fail(&err, code_of(status), 0, "%s", why);
 	exchange_fail_as(x, status, &err);
 	return false;
@@ -143,7 +146,7 @@ static bool accepted(struct exchange *x)
 {
 	const char *why;
 
-	if (request_init(&x->request, x->request.head, &why) < 0)
+	if (request_split(&x->request, x->request.head, &why) < 0)
 		return fail(x, 400, why);
 	return check_host(x) && check_origin(x) && find_route(x) && check_caller(x) &&
 	       check_body(x);

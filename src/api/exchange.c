@@ -34,7 +34,7 @@ void exchange_close(struct exchange *x, enum exchange_end how)
 		x->events->on_close(x, how);
 	if (s->config.finished)
 		s->config.finished(x);
-	request_done(&x->request);
+	request_release(&x->request);
 	buf_done(&x->headers);
 	buf_done(&x->body);
 	free(x);
@@ -189,7 +189,7 @@ size_t exchange_write(struct exchange *x, const void *data, size_t len)
 		put_chunk(x, data, len);
 	else
 		(void)connection_put(c, data, len);
-	if (connection_unsent(c) > EXCHANGE_HIGH)
+	if (connection_unsent(c) >= EXCHANGE_HIGH)
 		x->over_high = true;
 	return connection_unsent(c);
 }

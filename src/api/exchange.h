@@ -11,7 +11,8 @@
  * An exchange lives until on_close, which comes exactly once for each one that a
  * handler was called with: when the answer is with the kernel, whole, or when nobody
  * is there any more to take it. Until then every function below may be called, and
- * does nothing once the client is gone.
+ * does nothing once the client is gone; but an answer is begun once and ended once:
+ * anything else is the handler's bug, and asserted.
  *
  * When is a client gone? When a write fails or the kernel reports the connection
  * dead (EPOLLHUP, EPOLLERR). A unix socket's peer that closes is seen at once. Over
@@ -44,7 +45,7 @@ struct exchange_events {
 	/* A piece of a streamed body. */
 	void (*on_body)(struct exchange *x, const char *data, size_t len);
 	void (*on_body_end)(struct exchange *x);
-	/* What is buffered has gone below the low mark, after it was above the high one. */
+	/* What is buffered has gone below the low mark, after it had come to the high one. */
 	void (*on_drain)(struct exchange *x);
 	/* The last of all. x is freed after it. */
 	void (*on_close)(struct exchange *x, enum exchange_end how);
@@ -91,7 +92,7 @@ void exchange_begin(struct exchange *x, int status, const char *type);
 void exchange_begin_sized(struct exchange *x, int status, const char *type, uint64_t length);
 
 /*
- * How many bytes wait to be sent, these included. Past EXCHANGE_HIGH stop, and go on at
+ * How many bytes wait to be sent, these included. From EXCHANGE_HIGH on stop, and go on at
  * on_drain: one who never stops is cut off at the server's maximum.
  */
 size_t exchange_write(struct exchange *x, const void *data, size_t len);

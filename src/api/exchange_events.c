@@ -112,8 +112,8 @@ int exchange_upgrade(struct exchange *x)
 		return refuse(x, 426, "this is a WebSocket: it needs an upgrade");
 	if (!version || strcmp(version, "13") != 0)
 		return refuse(x, 426, "only version 13 of WebSocket is spoken");
-	if (strcmp(r->method, "GET") != 0 || r->head->minor == 0 || !x->body_whole ||
-	    c->state != CONN_ANSWER || !key_ok(key) ||
+	if (strcmp(r->method, "GET") != 0 || r->head->minor == 0 || r->head->length > 0 ||
+	    r->head->chunked || c->state != CONN_ANSWER || !key_ok(key) ||
 	    http_header_count(r->head, "sec-websocket-key") != 1)
 		return refuse(x, 400, "a bad WebSocket handshake");
 	if (buf_printf(&b,

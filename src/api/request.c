@@ -95,7 +95,7 @@ static int split_query(struct request *r, char *query, const char **why)
 	return 0;
 }
 
-int request_init(struct request *r, const struct http_head *head, const char **ret_why)
+int request_split(struct request *r, const struct http_head *head, const char **ret_why)
 {
 	size_t len = strlen(head->url);
 	char *path, *query;
@@ -129,7 +129,7 @@ int request_init(struct request *r, const struct http_head *head, const char **r
 	return split_query(r, query, ret_why);
 }
 
-void request_done(struct request *r)
+void request_release(struct request *r)
 {
 	free(r->text);
 	r->text = NULL;

@@ -50,8 +50,8 @@ struct request {
  * than a path, escapes that are none or stand for NUL, more parts than there is room
  * for, a query parameter twice.
  */
-int request_init(struct request *r, const struct http_head *head, const char **ret_why);
-void request_done(struct request *r);
+int request_split(struct request *r, const struct http_head *head, const char **ret_why);
+void request_release(struct request *r);
 
 /* The first of that name, in any case, or NULL. */
 const char *request_header(const struct request *r, const char *name);

@@ -15,6 +15,7 @@
 
 #define ACCEPTS_AT_ONCE 64
 #define ACCEPT_AGAIN_MS 100
+#define KEEPALIVE_S     60
 
 const struct server_limits server_limits_default = {
 	.connections = 4096,
@@ -130,6 +131,16 @@ static void on_again(struct loop_timer *t)
 	(void)loop_change(l->server->config.loop, &l->fd, EPOLLIN);
 }
 
+/* A client whose machine is gone sends no FIN: the kernel shall ask for it. */
+static void set_tcp_options(int fd)
+{
+	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
+	(void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &(int){1}, sizeof(int));
+	(void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &(int){KEEPALIVE_S}, sizeof(int));
+	(void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &(int){KEEPALIVE_S / 4}, sizeof(int));
+	(void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &(int){4}, sizeof(int));
+}
+
 static void welcome(struct listener *l, int fd)
 {
 	const struct server *s = l->server;
@@ -141,7 +152,7 @@ static void welcome(struct listener *l, int fd)
 		return;
 	}
 	if (l->tcp)
-		(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
+		set_tcp_options(fd);
 	connection_new(l, fd, full);
 }
 

@@ -65,19 +65,21 @@ static void on_message(wslay_event_context_ptr ws, const struct wslay_event_on_m
 			      m->msg_length);
 }
 
+static void end(struct websocket *w)
+{
+	w->ended = true;
+	exchange_end(w->exchange);
+}
+
 /* Sends what wslay has, which goes into the exchange's buffer at once; ends what is over. */
 static void flush(struct websocket *w)
 {
 	if (exchange_gone(w->exchange) || w->ended)
 		return;
-	if (wslay_event_send(w->ws) < 0) {
+	if (wslay_event_send(w->ws) < 0)
 		exchange_abort(w->exchange);
-		return;
-	}
-	if (wslay_event_get_close_sent(w->ws) && !wslay_event_get_read_enabled(w->ws)) {
-		w->ended = true;
-		exchange_end(w->exchange);
-	}
+	else if (wslay_event_get_close_sent(w->ws) && !wslay_event_get_read_enabled(w->ws))
+		end(w);
 }
 
 static void on_body(struct exchange *x, const char *data, size_t len)
@@ -87,11 +89,13 @@ static void on_body(struct exchange *x, const char *data, size_t len)
 	w->heard = true;
 	w->input = data;
 	w->input_len = len;
-	if (wslay_event_recv(w->ws) < 0) {
-		exchange_abort(x);
+	if (wslay_event_recv(w->ws) == 0) {
+		flush(w);
 		return;
 	}
-	flush(w);
+	/* A frame that makes no sense: wslay has a goodbye for it, but wants no more of this. */
+	(void)wslay_event_send(w->ws);
+	end(w);
 }
 
 /* The client ended its side without a goodbye. */

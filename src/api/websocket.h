@@ -34,7 +34,7 @@ struct websocket *websocket_new(struct exchange *x, const struct websocket_event
 void *websocket_ctx(const struct websocket *w);
 
 /*
- * Returns how many bytes wait to be sent: past EXCHANGE_HIGH stop until on_drain. After a
+ * Returns how many bytes wait to be sent: from EXCHANGE_HIGH on stop until on_drain. After a
  * close nothing is sent any more.
  */
 size_t websocket_send(struct websocket *w, bool text, const void *data, size_t len);

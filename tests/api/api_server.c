@@ -100,7 +100,7 @@ static void item(struct exchange *x)
 
 static void pipe_body(struct exchange *x, const char *data, size_t len)
 {
-	if (exchange_write(x, data, len) > EXCHANGE_HIGH)
+	if (exchange_write(x, data, len) >= EXCHANGE_HIGH)
 		exchange_pause(x);
 }
 
@@ -162,6 +162,16 @@ static void upload(struct exchange *x)
 	struct job *job = job_new(x, &events);
 
 	job->timer.fire = upload_go_on;
+}
+
+/* /early: answers at the head, and does not care for the body. */
+
+static void early(struct exchange *x)
+{
+	static const struct exchange_events events = {.on_close = job_close};
+
+	(void)job_new(x, &events);
+	exchange_respond(x, 200, "text/plain", "early\n", 6);
 }
 
 /* /flood?bytes=N: as much, as fast as it is read. &sized=1: with its length. */
@@ -265,7 +275,7 @@ static void talk_more(struct websocket *w)
 
 	while (talk->left > 0) {
 		talk->left -= sizeof(block);
-		if (websocket_send(w, false, block, sizeof(block)) > EXCHANGE_HIGH)
+		if (websocket_send(w, false, block, sizeof(block)) >= EXCHANGE_HIGH)
 			break;
 	}
 }
@@ -329,6 +339,14 @@ static void broken(struct exchange *x)
 static void nothing(struct exchange *x)
 {
 	exchange_respond(x, 204, NULL, NULL, 0);
+}
+
+/* /drain: the last request that is taken. */
+
+static void drain(struct exchange *x)
+{
+	exchange_respond(x, 200, "text/plain", "bye\n", 4);
+	server_drain(server);
 }
 
 /* /count: what became of the others. */
@@ -448,6 +466,9 @@ int main(int argc, char **argv)
 		      .max_body = 1 << 30),
 		ROUTE("POST", "/upload", upload, .flags = ROUTE_PUBLIC | ROUTE_STREAMS_BODY,
 		      .max_body = 64 << 20),
+		ROUTE("POST", "/early", early, .flags = ROUTE_PUBLIC | ROUTE_STREAMS_BODY,
+		      .max_body = 64 << 20),
+		ROUTE("POST", "/drain", drain, .flags = ROUTE_PUBLIC),
 		ROUTE("GET", "/flood", flood, .flags = ROUTE_PUBLIC),
 		ROUTE("GET", "/slow", slow, .flags = ROUTE_PUBLIC),
 		ROUTE("GET", "/run", slow, .flags = ROUTE_PUBLIC | ROUTE_CANCELS_ON_FIN),

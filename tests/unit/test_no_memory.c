@@ -183,7 +183,7 @@ static int read_request(void)
 		(void)fprintf(stderr, "cay: %s\n", err.text);
 	else
 		(void)printf("%zu files\n", q.n_files);
-	request_done(&q);
+	request_body_done(&q);
 	return r < 0 || fflush(stdout) != 0 ? EXIT_FAILED : 0;
 }
 
