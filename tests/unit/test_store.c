@@ -167,8 +167,10 @@ static void what_is_no_store_is_refused(void **state)
 {
 	static char noise[8192];
 	struct store *s = NULL;
+	char nowhere[96];
 
 	(void)state;
+	(void)snprintf(nowhere, sizeof(nowhere), "%s/nowhere", dir);
 	memset(noise, 'x', sizeof(noise));
 	write_raw(noise, sizeof(noise));
 	FAILS(store_open(dir, &s, &err), CAY_E_INTERNAL, "is damaged");
@@ -178,7 +180,7 @@ static void what_is_no_store_is_refused(void **state)
 	FAILS(store_open(dir, &s, &err), CAY_E_INTERNAL, "none of cay's");
 	assert_int_equal(ask("SELECT count(*) FROM sqlite_schema"), 1);
 	assert_int_equal(unlink(file), 0);
-	assert_int_equal(symlink("/tmp/cay-test-nowhere", file), 0);
+	assert_int_equal(symlink(nowhere, file), 0);
 	FAILS(store_open(dir, &s, &err), CAY_E_INTERNAL, file);
 	assert_int_equal(unlink(file), 0);
 	assert_int_equal(mkdir(file, 0700), 0);
@@ -186,7 +188,8 @@ static void what_is_no_store_is_refused(void **state)
 	assert_int_equal(rmdir(file), 0);
 	assert_int_equal(mkfifo(file, 0600), 0);
 	FAILS(store_open(dir, &s, &err), CAY_E_INTERNAL, "is no file");
-	FAILS(store_open("/tmp/cay-test-nowhere", &s, &err), CAY_E_INTERNAL, "No such file");
+	assert_int_equal(access(nowhere, F_OK), -1);
+	FAILS(store_open(nowhere, &s, &err), CAY_E_INTERNAL, "No such file");
 	assert_null(s);
 }
 
