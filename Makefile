@@ -7,6 +7,8 @@ TESTS ?=
 .PHONY: all run test unit asan integration attacks environments soak fuzz analyze bench languages arm64 test-arm64 \
 	install clean format
 
+comma := ,
+
 # Meson has much to say, of which only a failure is of interest.
 setup = echo "configuring $(firstword $(1))"; out=$$(meson setup $(1) 2>&1) || { \
 	echo "$$out"; rm -rf $(firstword $(1)); exit 1; }
@@ -29,7 +31,7 @@ build-bench/build.ninja:
 	@$(call setup,build-bench --cross-file tools/musl.ini -Dbench=true)
 
 build-asan/build.ninja:
-	@$(call setup,build-asan -Dtests=true -Db_sanitize=address,undefined -Db_lundef=false \
+	@$(call setup,build-asan -Dtests=true -Db_sanitize=address$(comma)undefined -Db_lundef=false \
 		--buildtype debugoptimized)
 
 unit: build-test/build.ninja
@@ -61,7 +63,7 @@ test:
 	@$(MAKE) --no-print-directory unit integration asan
 
 build-fuzz/build.ninja:
-	@CC=clang $(call setup,build-fuzz -Dfuzz=true -Db_sanitize=address,undefined -Db_lundef=false \
+	@export CC=clang; $(call setup,build-fuzz -Dfuzz=true -Db_sanitize=address$(comma)undefined -Db_lundef=false \
 		--buildtype debugoptimized)
 
 # Each fuzzer for FUZZ_SECONDS; FUZZ='glob text' runs only these.

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "base/loop.h"
-#include "session/islands.h"
+#include "session/job.h"
 #include "settings/settings.h"
 
 #include <stdbool.h>
@@ -13,9 +13,9 @@ struct runs;
 struct server;
 
 struct api {
-	struct loop *loop;
+	struct loop *loop; /* place.loop */
 	struct settings settings;
-	struct islands *islands;
+	struct job_place place; /* where programs run */
 	struct server *server;
 	struct runs *runs;
 	bool draining; /* no new work is taken */

@@ -113,7 +113,7 @@ static int keep_ready(struct api *api, struct cay_error *err)
 			: plan_make(&spec, &api->settings, NULL, NULL, &plan, err);
 
 	if (r == 0)
-		r = islands_ahead(api->islands, plan, ISLANDS_AHEAD, err);
+		r = islands_ahead(api->place.islands, plan, ISLANDS_AHEAD, err);
 	spec_done(&spec);
 	free(plan);
 	return r;
@@ -153,9 +153,13 @@ static int start(struct daemon *d, struct cay_error *err)
 	api->loop = loop_new();
 	if (!api->loop || catch_signals(d) < 0)
 		return cay_fail(err, CAY_E_INTERNAL, errno, "start the loop");
-	api->islands = islands_new(api->loop, API_FD_LAUNCHER, on_lost, d);
+	api->place = (struct job_place){
+		.loop = api->loop,
+		.islands = islands_new(api->loop, API_FD_LAUNCHER, on_lost, d),
+		.drains = drains_new(api->loop),
+	};
 	api->runs = runs_new(api);
-	if (!api->islands || !api->runs)
+	if (!api->place.islands || !api->place.drains || !api->runs)
 		return cay_fail(err, CAY_E_INTERNAL, ENOMEM, "start");
 	return keep_ready(api, err) < 0 ? -1 : start_server(api, tcp, err);
 }
@@ -164,7 +168,8 @@ static void stop(struct daemon *d)
 {
 	server_free(d->api.server);
 	runs_free(d->api.runs);
-	islands_free(d->api.islands);
+	drains_free(d->api.place.drains);
+	islands_free(d->api.place.islands);
 	settings_done(&d->api.settings);
 	loop_free(d->api.loop);
 }

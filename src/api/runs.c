@@ -221,8 +221,8 @@ static int begin(struct exchange *x, struct request_body *body, struct cay_error
 	e->background = background;
 	if (job_order_make(&order, &api->settings, body, NULL, err) == 0) {
 		memcpy(e->id, order.plan->id, sizeof(e->id));
-		e->job = job_start(api->loop, api->islands, NULL, &order,
-				   events || background ? &told : &quiet, e, err);
+		e->job = job_start(&api->place, NULL, &order, events || background ? &told : &quiet,
+				   e, err);
 	}
 	if (!e->job) {
 		job_order_done(&order);

@@ -1,4 +1,4 @@
-#include "session/job.h"
+#include "session/job_impl.h"
 
 #include "base/attr.h"
 #include "base/clock.h"
@@ -6,52 +6,10 @@
 #include "image/host.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <unistd.h>
-
-#define CHUNK 65536
-
-enum job_step {
-	STEP_RUN,     /* on an island of its own, and nothing else to do */
-	STEP_COMPILE, /* as a command */
-	STEP_MAIN,    /* as a command */
-	STEP_OVER,
-};
-
-struct job_stream {
-	struct loop_fd in;
-	struct job *job;
-	enum stream which;
-	bool paused;
-};
-
-struct job {
-	struct loop *loop;
-	struct islands *islands;
-	struct island_ref own; /* where it is not on a live one */
-	struct island_ref *ref;
-	uint32_t command; /* that runs now; 0: the island itself is the job's */
-	struct job_order order;
-	const struct job_events *events;
-	void *ctx;
-	enum job_step step;
-	uint64_t start_ns;
-	struct job_stream streams[STREAMS];
-	struct loop_fd input;
-	size_t input_done;
-	bool reported; /* how the program ended is known */
-	bool failed;
-	int status;
-	struct watched watched;
-	struct cay_error error;
-	struct result result;
-	uint64_t dropped; /* bytes, past the limit of output */
-	struct loop_timer end;
-};
 
 void *job_ctx(const struct job *j)
 {
@@ -73,148 +31,66 @@ const struct isolation *job_isolation(const struct job *j)
 	return &j->result.isolation;
 }
 
-static void stream_close(struct job_stream *s)
+void job_go_on(struct job *j)
 {
-	loop_remove(s->job->loop, &s->in);
-	fd_closep(&s->in.fd);
+	(void)loop_after(j->place.loop, &j->next, 0);
 }
 
-static void input_close(struct job *j)
+void job_fail(struct job *j, const struct cay_error *err)
 {
-	loop_remove(j->loop, &j->input);
-	fd_closep(&j->input.fd);
+	if (!j->failed)
+		j->error = *err;
+	j->failed = true;
+	job_go_on(j);
 }
 
-static bool output_is_read(const struct job *j)
+static bool is_own(const struct job *j)
 {
-	for (int n = 0; n < STREAMS; n++)
-		if (j->streams[n].in.fd >= 0)
-			return false;
-	return true;
-}
-
-/* When all is known: in the loop's next round, so that nobody is called from inside a call. */
-static void look_for_end(struct job *j)
-{
-	if (j->step != STEP_OVER && j->reported && output_is_read(j))
-		(void)loop_after(j->loop, &j->end, 0);
+	return j->ref == &j->own;
 }
 
 void job_cancel(struct job *j, enum cause cause, int by)
 {
-	if (j->step == STEP_OVER || j->reported)
+	if (j->step == STEP_OVER || (j->step >= STEP_MAIN && j->reported))
 		return;
 	if (j->watched.cause == CAUSE_NONE) {
 		j->watched.cause = cause;
 		j->watched.signal = by;
 	}
-	islands_kill(j->islands, j->ref, j->command, cause);
-}
-
-static void keep(struct job *j, enum stream s, const char *data, size_t len)
-{
-	struct capture *c =
-		j->step == STEP_COMPILE ? &j->result.compile.output : &j->result.output[s];
-
-	if (capture_add(c, data, len) < 0) {
-		j->watched.error = ENOMEM;
-		job_cancel(j, CAUSE_ERROR, 0);
-	}
-	if (c->dropped > FLOOD_BYTES)
-		job_cancel(j, CAUSE_OUTPUT, 0);
-}
-
-static void on_output(struct loop_fd *f, uint32_t events _unused_)
-{
-	static char chunk[CHUNK];
-	struct job_stream *s = f->ctx;
-	struct job *j = s->job;
-	ssize_t n = read(f->fd, chunk, sizeof(chunk));
-
-	if (n < 0 && (errno == EINTR || errno == EAGAIN))
-		return;
-	if (n <= 0) {
-		stream_close(s);
-		look_for_end(j);
-		return;
-	}
-	keep(j, s->which, chunk, (size_t)n);
-	if (j->events->output && j->step != STEP_COMPILE &&
-	    j->events->output(j, s->which, chunk, (size_t)n)) {
-		s->paused = true;
-		loop_remove(j->loop, f);
-	}
-}
-
-void job_resume(struct job *j, enum stream which)
-{
-	struct job_stream *s = &j->streams[which];
-
-	if (s->paused && s->in.fd >= 0)
-		(void)loop_add(j->loop, &s->in, EPOLLIN);
-	s->paused = false;
-}
-
-static void on_input(struct loop_fd *f, uint32_t events _unused_)
-{
-	struct job *j = f->ctx;
-	const struct request_body *b = j->order.body;
-	ssize_t n = write(f->fd, b->stdin_data + j->input_done, b->stdin_len - j->input_done);
-
-	if (n < 0 && (errno == EINTR || errno == EAGAIN))
-		return;
-	if (n > 0)
-		j->input_done += (size_t)n;
-	if (n < 0 || j->input_done == b->stdin_len)
-		input_close(j);
-}
-
-static int watch_pipes(struct job *j, struct pipes *pipes)
-{
-	int r = 0;
-
-	for (int n = 0; n < STREAMS && r == 0; n++) {
-		struct job_stream *s = &j->streams[n];
-
-		*s = (struct job_stream){.job = j, .which = (enum stream)n};
-		s->in = (struct loop_fd){
-			.fd = take_fd(&pipes->ours[1 + n]), .ready = on_output, .ctx = s};
-		r = loop_add(j->loop, &s->in, EPOLLIN);
-	}
-	if (r == 0 && pipes->ours[0] >= 0) {
-		j->input = (struct loop_fd){
-			.fd = take_fd(&pipes->ours[0]), .ready = on_input, .ctx = j};
-		r = loop_add(j->loop, &j->input, EPOLLOUT);
-	}
-	return r;
+	if (j->step == STEP_PUT || j->step == STEP_MAKE)
+		job_go_on(j);
+	else
+		islands_kill(j->place.islands, j->ref, j->command, cause);
 }
 
 /* What it has left of its time, which began when the job did. */
 static void set_time_left(struct job *j)
 {
-	struct limits *l = &j->order.plan->limits;
 	uint64_t passed = (clock_now_ns() - j->start_ns) / 1000000;
 
-	l->timeout_ms = passed < l->timeout_ms ? l->timeout_ms - passed : 1;
+	j->order.plan->limits.timeout_ms = passed < j->timeout_ms ? j->timeout_ms - passed : 1;
 }
 
-static int launch(struct job *j, struct cay_error *err)
+static int launch(struct job *j, enum job_step step, struct cay_error *err)
 {
-	_cleanup_(pipes_done) struct pipes pipes = PIPES_NONE;
-	const struct request_body *b = j->order.body;
-	bool compile = j->step == STEP_COMPILE;
-	uint32_t flags = j->events->started && !compile ? FLAG_TELL_READY : 0;
-	int r;
+	uint32_t flags = j->events->started && step != STEP_COMPILE ? FLAG_TELL_READY : 0;
+	int theirs[3] = {-1, -1, -1}, r;
 
-	if (pipes_open(&pipes, !compile && b->stdin_len > 0, err) < 0)
+	j->step = step;
+	j->reported = false;
+	j->command = 0;
+	set_time_left(j);
+	if (job_io_open(j, step != STEP_COMPILE && j->order.body->stdin_len > 0, theirs, err) < 0)
 		return -1;
-	r = watch_pipes(j, &pipes);
-	if (r < 0)
-		return cay_fail(err, CAY_E_INTERNAL, -r, "watch the program's pipes");
-	if (j->step == STEP_RUN)
-		return islands_run(j->islands, j->ref, j->order.plan, pipes.theirs, flags, err);
-	return islands_command(j->islands, j->ref, j->order.plan, pipes.theirs,
-			       compile ? flags | ORDER_COMPILE : flags, &j->command, err);
+	if (step == STEP_RUN)
+		r = islands_run(j->place.islands, j->ref, j->order.plan, theirs, flags, err);
+	else
+		r = islands_command(j->place.islands, j->ref, j->order.plan, theirs,
+				    step == STEP_COMPILE ? flags | ORDER_COMPILE : flags,
+				    &j->command, err);
+	for (int n = 0; n < 3; n++)
+		fd_closep(&theirs[n]);
+	return r;
 }
 
 static void describe(struct job *j)
@@ -235,35 +111,107 @@ static void describe(struct job *j)
 
 static void finish(struct job *j)
 {
-	struct result *r = &j->result;
-
 	j->step = STEP_OVER;
-	input_close(j);
+	agent_call_freep(&j->call);
+	job_io_close(j);
+	if (is_own(j))
+		islands_forget(j->place.islands, &j->own);
+	j->order.plan->limits.timeout_ms = j->timeout_ms; /* as it is spoken of */
 	describe(j);
-	if (j->failed) {
-		j->events->ended(j, NULL, &j->error);
-		return;
-	}
-	watch_conclude(&j->watched, &j->order.plan->limits, j->status, r);
-	j->events->ended(j, r, NULL);
+	if (!j->failed)
+		watch_conclude(&j->watched, &j->order.plan->limits, j->status, &j->result);
+	j->events->ended(j, j->failed ? NULL : &j->result, j->failed ? &j->error : NULL);
 }
 
-static void fail(struct job *j, const struct cay_error *err)
+/* Nothing of a command's is left to run beside the next, or to hold its pipes. */
+static void end_rest(struct job *j)
 {
-	j->failed = true;
-	j->error = *err;
-	j->reported = true;
-	for (int n = 0; n < STREAMS; n++)
-		if (j->streams[n].in.fd >= 0)
-			stream_close(&j->streams[n]);
-	look_for_end(j);
+	struct cay_error unused;
+
+	if (is_own(j) && j->own.number)
+		(void)islands_ask(j->place.islands, j->ref, SERVICE_CLEAR, &unused);
+	else if (!is_own(j) && j->step == STEP_COMPILE)
+		islands_kill(j->place.islands, j->ref, j->command, CAUSE_NONE);
+	else if (!is_own(j))
+		job_io_leave(j); /* a live island's may go on in the background */
 }
 
-static void on_end(struct loop_timer *t)
+static int after_compile(struct job *j, struct cay_error *err)
+{
+	struct compilation *c = &j->result.compile;
+
+	c->wall_ms = clock_ms_since(j->start_ns);
+	if (j->watched.cause != CAUSE_NONE || j->status == -1)
+		return 1; /* it was ended, and with it the job */
+	c->ended = true;
+	c->wait_status = j->status;
+	return j->status != 0 ? 1 : launch(j, STEP_MAIN, err);
+}
+
+static int begin_program(struct job *j, struct cay_error *err)
+{
+	if (j->order.plan->compile.len == 0)
+		return launch(j, STEP_MAIN, err);
+	j->result.compile.begun = true;
+	return launch(j, STEP_COMPILE, err);
+}
+
+static int after_main(struct job *j, struct cay_error *err)
+{
+	bool get = j->order.body->spec.get.len > 0 && j->ref->number;
+
+	return get ? job_get(j, err) : 1;
+}
+
+/* The step is done: 0 when the next has begun, 1 when there is none, -1. */
+static int step_on(struct job *j, struct cay_error *err)
+{
+	agent_call_freep(&j->call);
+	switch (j->step) {
+	case STEP_MAKE:
+		return job_has_files(j) ? job_put(j, err) : begin_program(j, err);
+	case STEP_PUT:
+		return begin_program(j, err);
+	case STEP_COMPILE:
+		return after_compile(j, err);
+	case STEP_MAIN:
+		return after_main(j, err);
+	case STEP_RUN:
+	case STEP_GET:
+	case STEP_OVER:
+		break;
+	}
+	return 1;
+}
+
+static bool runs_program(const struct job *j)
+{
+	return j->step == STEP_RUN || j->step == STEP_COMPILE || j->step == STEP_MAIN;
+}
+
+static void on_next(struct loop_timer *t)
 {
 	struct job *j = t->ctx;
+	struct cay_error err;
+	int r;
 
-	finish(j);
+	if (j->failed || (j->watched.cause != CAUSE_NONE && !runs_program(j))) {
+		finish(j);
+		return;
+	}
+	if (runs_program(j)) {
+		if (!j->reported)
+			return; /* its pipes have ended: how it ended is yet to be told */
+		if (!job_io_ended(j))
+			end_rest(j);
+		if (!job_io_ended(j))
+			return;
+	}
+	r = step_on(j, &err);
+	if (r < 0)
+		job_fail(j, &err);
+	else if (r == 1)
+		finish(j);
 }
 
 static void note_isolation(struct job *j, const struct service_report *r)
@@ -271,6 +219,15 @@ static void note_isolation(struct job *j, const struct service_report *r)
 	strv_done(&j->result.isolation.degraded);
 	if (isolation_unpack(&r->isolation, &j->result.isolation) < 0)
 		j->watched.error = ENOMEM;
+}
+
+static void note_ready(struct job *j, const struct service_report *r)
+{
+	note_isolation(j, r);
+	if (j->step == STEP_MAKE)
+		job_go_on(j);
+	else if (j->events->started)
+		j->events->started(j);
 }
 
 static void note_end(struct job *j, const struct service_report *r)
@@ -283,29 +240,36 @@ static void note_end(struct job *j, const struct service_report *r)
 		j->watched.cause = (enum cause)r->cause;
 	if (j->watched.cause == CAUSE_CANCELLED && j->watched.signal == 0)
 		j->watched.signal = SIGTERM;
-	look_for_end(j);
+	job_go_on(j);
+}
+
+/* The island ended under it, by itself or because somebody ended it. */
+static void note_gone(struct job *j, const struct service_report *r)
+{
+	if (is_own(j) && (j->step == STEP_RUN || r->cause == CAUSE_MEMORY))
+		note_isolation(j, r);
+	if (!runs_program(j) && j->watched.cause == CAUSE_NONE)
+		j->watched.cause = r->cause ? (enum cause)r->cause : CAUSE_ERROR;
+	note_end(j, r);
 }
 
 bool job_report(struct job *j, const struct service_report *r)
 {
-	if (j->step == STEP_OVER || (j->command && r->command && r->command != j->command))
+	if (j->step == STEP_OVER || (r->command && r->command != j->command))
 		return false;
 	switch ((enum service_report_kind)r->kind) {
 	case REPORT_READY:
-		note_isolation(j, r);
-		if (j->events->started)
-			j->events->started(j);
+		note_ready(j, r);
 		break;
 	case REPORT_FAILED:
-		fail(j, &r->error);
+		job_fail(j, &r->error);
 		break;
 	case REPORT_EXITED:
-		note_end(j, r);
+		if (runs_program(j))
+			note_end(j, r);
 		break;
 	case REPORT_GONE:
-		if (j->step == STEP_RUN)
-			note_isolation(j, r);
-		note_end(j, r);
+		note_gone(j, r);
 		break;
 	case REPORT_USAGE:
 		return false;
@@ -318,35 +282,50 @@ static void on_report(struct island_ref *ref, const struct service_report *r)
 	(void)job_report(ref->ctx, r);
 }
 
-static struct job *job_new(struct loop *loop, struct islands *islands, struct job_order *o)
+static struct job *job_new(const struct job_place *place, struct job_order *o)
 {
 	struct job *j = calloc(1, sizeof(*j));
+	uint64_t limit = o->plan->limits.output_bytes;
 
 	if (!j)
 		return NULL;
-	j->loop = loop;
-	j->islands = islands;
+	j->place = *place;
 	j->order = *o;
 	*o = (struct job_order){.script = SCRIPT_NONE};
+	/* What borrowed from the script's own buffer still does: the bytes did not move. */
 	j->start_ns = clock_now_ns();
+	j->timeout_ms = j->order.plan->limits.timeout_ms;
 	j->status = -1;
 	j->own = (struct island_ref){.ctx = j, .report = on_report};
-	j->end = (struct loop_timer){.fire = on_end, .ctx = j};
+	j->next = (struct loop_timer){.fire = on_next, .ctx = j};
 	j->input.fd = -1;
 	for (int n = 0; n < STREAMS; n++) {
 		j->streams[n].in.fd = -1;
 		j->streams[n].job = j;
-		capture_init(&j->result.output[n], j->order.plan->limits.output_bytes);
+		capture_init(&j->result.output[n], limit);
 	}
-	capture_init(&j->result.compile.output, j->order.plan->limits.output_bytes);
+	capture_init(&j->result.compile.output, limit);
 	return j;
 }
 
-struct job *job_start(struct loop *loop, struct islands *islands, struct island_ref *on,
-		      struct job_order *o, const struct job_events *events, void *ctx,
-		      struct cay_error *err)
+static int begin(struct job *j, struct cay_error *err)
 {
-	struct job *j = job_new(loop, islands, o);
+	bool plain = !job_has_files(j) && j->order.body->spec.get.len == 0 &&
+		     j->order.plan->compile.len == 0;
+
+	if (is_own(j) && plain)
+		return launch(j, STEP_RUN, err);
+	if (is_own(j)) {
+		j->step = STEP_MAKE;
+		return islands_make(j->place.islands, &j->own, j->order.plan, err);
+	}
+	return job_has_files(j) ? job_put(j, err) : begin_program(j, err);
+}
+
+struct job *job_start(const struct job_place *place, struct island_ref *on, struct job_order *o,
+		      const struct job_events *events, void *ctx, struct cay_error *err)
+{
+	struct job *j = job_new(place, o);
 
 	if (!j) {
 		(void)cay_fail(err, CAY_E_INTERNAL, ENOMEM, "start the program");
@@ -355,27 +334,23 @@ struct job *job_start(struct loop *loop, struct islands *islands, struct island_
 	j->events = events;
 	j->ctx = ctx;
 	j->ref = on ? on : &j->own;
-	j->step = on ? STEP_MAIN : STEP_RUN;
-	set_time_left(j);
-	if (launch(j, err) < 0) {
-		job_free(j);
-		return NULL;
-	}
-	return j;
+	if (begin(j, err) == 0)
+		return j;
+	job_free(j);
+	return NULL;
 }
 
 void job_free(struct job *j)
 {
 	if (!j)
 		return;
-	if (j->ref == &j->own)
-		islands_forget(j->islands, &j->own);
-	else if (j->step != STEP_OVER && !j->reported)
-		islands_kill(j->islands, j->ref, j->command, CAUSE_CANCELLED);
-	loop_cancel(j->loop, &j->end);
-	input_close(j);
-	for (int n = 0; n < STREAMS; n++)
-		stream_close(&j->streams[n]);
+	agent_call_freep(&j->call);
+	if (is_own(j))
+		islands_forget(j->place.islands, &j->own);
+	else if (j->step != STEP_OVER && !j->reported && j->command)
+		islands_kill(j->place.islands, j->ref, j->command, CAUSE_CANCELLED);
+	loop_cancel(j->place.loop, &j->next);
+	job_io_close(j);
 	job_order_done(&j->order);
 	result_done(&j->result);
 	free(j);

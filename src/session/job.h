@@ -14,6 +14,7 @@
 #include "core/result.h"
 #include "engine/pipes.h"
 #include "policy/script.h"
+#include "session/drain.h"
 #include "session/islands.h"
 #include "spec/request.h"
 #include "spec/runtime.h"
@@ -53,13 +54,19 @@ int job_order_make(struct job_order *o, const struct settings *settings, struct 
 		   const struct plan *like, struct cay_error *err);
 void job_order_done(struct job_order *o);
 
+/* Where jobs are carried out. */
+struct job_place {
+	struct loop *loop;
+	struct islands *islands;
+	struct drains *drains;
+};
+
 /*
  * Starts it; the order is taken over. on: the live island it runs on, or NULL. Returns
  * NULL and err where it can't even be begun; ended is not called then.
  */
-struct job *job_start(struct loop *loop, struct islands *islands, struct island_ref *on,
-		      struct job_order *o, const struct job_events *events, void *ctx,
-		      struct cay_error *err);
+struct job *job_start(const struct job_place *place, struct island_ref *on, struct job_order *o,
+		      const struct job_events *events, void *ctx, struct cay_error *err);
 
 void *job_ctx(const struct job *j);
 const char *job_id(const struct job *j);

@@ -39,13 +39,20 @@ struct guest *guest_find(struct service *s, uint32_t number)
 	return g;
 }
 
-struct command *command_find(const struct guest *g, uint32_t number)
+struct command *command_known(const struct guest *g, uint32_t number)
 {
 	struct command *c = g->commands;
 
-	while (c && (c->number != number || c->ended))
+	while (c && c->number != number)
 		c = c->next;
 	return c;
+}
+
+struct command *command_find(const struct guest *g, uint32_t number)
+{
+	struct command *c = command_known(g, number);
+
+	return c && !c->ended ? c : NULL;
 }
 
 static void command_free(struct command *c)

@@ -76,8 +76,9 @@ void guest_kill(struct guest *g, enum cause cause);
 int command_start(struct guest *g, uint32_t number, uint32_t flags, const struct plan *p,
 		  const int stdio[3], struct cay_error *err);
 
-/* One that runs; NULL if there is none. */
+/* One that runs; or also one that has ended and left something running. NULL if there is none. */
 struct command *command_find(const struct guest *g, uint32_t number);
+struct command *command_known(const struct guest *g, uint32_t number);
 void command_kill(struct command *c, enum cause cause);
 
 struct plan *plan_copy(const struct plan *p);

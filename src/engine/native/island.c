@@ -3,6 +3,7 @@
 #include "base/attr.h"
 #include "base/fd.h"
 #include "base/title.h"
+#include "engine/native/agent.h"
 #include "engine/native/confine.h"
 #include "engine/native/layout.h"
 #include "engine/native/orders.h"
@@ -219,6 +220,17 @@ static int compile(struct program *p, struct island *i)
 	return 0;
 }
 
+/* It is done with us, and keeps no way to talk to the launcher. */
+static int be_agent(struct island *i)
+{
+	struct cay_error err;
+
+	if (confine_fds(i, &err) < 0)
+		give_up(i, &err);
+	(void)close(i->control);
+	return agent_serve(ISLAND_WORKSPACE, STDIN_FILENO, STDOUT_FILENO) < 0;
+}
+
 int island_program(struct island *i, char **compile_argv, char **argv, char **env)
 {
 	struct message m = {.kind = MESSAGE_READY, .command = i->command};
@@ -231,6 +243,8 @@ int island_program(struct island *i, char **compile_argv, char **argv, char **en
 		_exit(125);
 	if (i->order.flags & ORDER_CHECK)
 		return 0;
+	if (i->order.flags & ORDER_AGENT)
+		return be_agent(i);
 	if (i->held)
 		await(i, MESSAGE_GO);
 	if (run_steps(i, STEP_LAST, &err) < 0)

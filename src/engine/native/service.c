@@ -80,7 +80,7 @@ static int do_command(struct guest *g, const struct service_request *q, const st
 
 static int do_kill(struct guest *g, const struct service_request *q)
 {
-	struct command *c = command_find(g, q->command);
+	struct command *c = command_known(g, q->command);
 	enum cause cause = q->cause <= CAUSE_ERROR ? (enum cause)q->cause : CAUSE_CANCELLED;
 
 	if (q->command == 0)
