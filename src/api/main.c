@@ -1,8 +1,196 @@
-/* cay-api: the unprivileged half of `cay serve`, started by it and by nobody else. */
-#include <stdio.h>
+/*
+ * cay-api: the unprivileged half of `cay serve`, started by it and by nobody else. It
+ * has one thread and one loop; what it needs was opened for it (inherit.h).
+ */
+#include "api/api.h"
+#include "api/inherit.h"
+#include "api/runs.h"
+#include "api/server.h"
+#include "base/attr.h"
+#include "base/buf.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "base/parse.h"
 
-int main(void)
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+/* Islands that are kept ready for runs with the default limits. */
+#define ISLANDS_AHEAD 4
+
+/* How often it is looked whether what runs has ended, when we are asked to end. */
+#define DRAIN_TICK_MS 20
+
+struct daemon {
+	struct api api;
+	struct loop_fd signals;
+	struct loop_timer drain;
+	uint64_t drain_ms; /* left */
+	int code;
+};
+
+static int fail(const struct cay_error *err)
 {
-	(void)fputs("cay-api: is started by `cay serve`\n", stderr);
+	log_error(err->text, "hint", err->hint[0] ? err->hint : NULL);
 	return 125;
+}
+
+static void on_lost(void *ctx)
+{
+	struct daemon *d = ctx;
+
+	if (!d->api.draining)
+		log_error("the launcher is gone");
+	d->code = d->api.draining ? 0 : 125;
+	loop_stop(d->api.loop);
+}
+
+static void on_drain(struct loop_timer *t)
+{
+	struct daemon *d = t->ctx;
+	bool idle = server_connections(d->api.server) == 0 && runs_active(d->api.runs) == 0;
+
+	if (idle || d->drain_ms < DRAIN_TICK_MS) {
+		loop_stop(d->api.loop);
+		return;
+	}
+	d->drain_ms -= DRAIN_TICK_MS;
+	(void)loop_after(d->api.loop, t, DRAIN_TICK_MS);
+}
+
+static void on_signal(struct loop_fd *f, uint32_t events _unused_)
+{
+	struct daemon *d = f->ctx;
+	struct signalfd_siginfo info;
+
+	if (read(f->fd, &info, sizeof(info)) != (ssize_t)sizeof(info) || d->api.draining)
+		return;
+	d->api.draining = true;
+	server_drain(d->api.server);
+	(void)loop_after(d->api.loop, &d->drain, 0);
+}
+
+static int catch_signals(struct daemon *d)
+{
+	sigset_t set;
+
+	(void)sigemptyset(&set);
+	(void)sigaddset(&set, SIGTERM);
+	(void)sigaddset(&set, SIGINT);
+	if (sigprocmask(SIG_BLOCK, &set, NULL) < 0)
+		return -1;
+	d->signals = (struct loop_fd){
+		.fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK), .ready = on_signal, .ctx = d};
+	return d->signals.fd < 0 ? -1 : loop_add(d->api.loop, &d->signals, EPOLLIN);
+}
+
+static int read_settings(struct settings *s, struct cay_error *err)
+{
+	_cleanup_(buf_done) struct buf text = BUF(SETTINGS_MAX_BYTES * SETTINGS_FILES_MAX);
+	int r;
+
+	settings_init(s);
+	r = lseek(API_FD_SETTINGS, 0, SEEK_SET) < 0 ? -errno : fd_read_all(API_FD_SETTINGS, &text);
+	if (r < 0)
+		return cay_fail(err, CAY_E_INTERNAL, -r, "read the settings");
+	return settings_parse(s, "settings", buf_str(&text), err);
+}
+
+/* A run as most are, to make islands ahead for. */
+static int keep_ready(struct api *api, struct cay_error *err)
+{
+	struct spec spec = {.kind = SPEC_ARGV};
+	struct plan *plan = NULL;
+	int r = strv_add(&spec.args, "/bin/true") < 0
+			? cay_fail(err, CAY_E_INTERNAL, ENOMEM, "keep islands ready")
+			: plan_make(&spec, &api->settings, NULL, NULL, &plan, err);
+
+	if (r == 0)
+		r = islands_ahead(api->islands, plan, ISLANDS_AHEAD, err);
+	spec_done(&spec);
+	free(plan);
+	return r;
+}
+
+static size_t count_routes(void)
+{
+	size_t n = 0;
+
+	while (api_routes[n])
+		n++;
+	return n;
+}
+
+static int start_server(struct api *api, bool tcp, struct cay_error *err)
+{
+	const struct server_config config = {
+		.loop = api->loop, .routes = api_routes, .n_routes = count_routes(), .ctx = api};
+
+	api->server = server_new(&config);
+	if (!api->server)
+		return cay_fail(err, CAY_E_INTERNAL, ENOMEM, "start the server");
+	if (server_listen(api->server, API_FD_UNIX, err) < 0)
+		return -1;
+	return tcp ? server_listen(api->server, API_FD_TCP, err) : 0;
+}
+
+static int start(struct daemon *d, struct cay_error *err)
+{
+	struct api *api = &d->api;
+	bool tcp = fcntl(API_FD_TCP, F_GETFD) >= 0; /* before the number is taken again */
+
+	if (read_settings(&api->settings, err) < 0)
+		return -1;
+	if (fchdir(API_FD_STATE) < 0)
+		return cay_fail(err, CAY_E_INTERNAL, errno, "enter the state directory");
+	api->loop = loop_new();
+	if (!api->loop || catch_signals(d) < 0)
+		return cay_fail(err, CAY_E_INTERNAL, errno, "start the loop");
+	api->islands = islands_new(api->loop, API_FD_LAUNCHER, on_lost, d);
+	api->runs = runs_new(api);
+	if (!api->islands || !api->runs)
+		return cay_fail(err, CAY_E_INTERNAL, ENOMEM, "start");
+	return keep_ready(api, err) < 0 ? -1 : start_server(api, tcp, err);
+}
+
+static void stop(struct daemon *d)
+{
+	server_free(d->api.server);
+	runs_free(d->api.runs);
+	islands_free(d->api.islands);
+	settings_done(&d->api.settings);
+	loop_free(d->api.loop);
+}
+
+int main(int argc, char **argv)
+{
+	static struct daemon d;
+	struct cay_error err;
+	uint64_t seconds;
+
+	if (argc != 2 || fcntl(API_FD_LAUNCHER, F_GETFD) < 0 ||
+	    parse_u64(argv[1], 0, 3600, &seconds) < 0) {
+		(void)fputs("cay-api is started by `cay serve`\n", stderr);
+		return 125;
+	}
+	log_init("api", LOG_LEVEL_INFO);
+	d.drain_ms = seconds * 1000;
+	d.drain = (struct loop_timer){.fire = on_drain, .ctx = &d};
+	for (int fd = API_FD_LAUNCHER; fd < API_FDS_END; fd++)
+		(void)fcntl(fd, F_SETFD, FD_CLOEXEC);
+	if (start(&d, &err) < 0)
+		return fail(&err);
+	(void)!write(API_FD_READY, "", 1);
+	(void)close(API_FD_READY);
+	if (loop_run(d.api.loop) < 0)
+		d.code = 125;
+	stop(&d);
+	return d.code;
 }

@@ -64,6 +64,21 @@ int text_is_utf8(const char *s, size_t len)
 	return 1;
 }
 
+size_t text_utf8_whole(const char *s, size_t len)
+{
+	for (size_t back = 1; back <= 3 && back <= len; back++) {
+		unsigned char c = (unsigned char)s[len - back];
+
+		if ((c & 0xc0) == 0x80)
+			continue;
+		if ((c >= 0xc2 && c <= 0xdf && back < 2) || (c >= 0xe0 && c <= 0xef && back < 3) ||
+		    (c >= 0xf0 && c <= 0xf4 && back < 4))
+			return len - back;
+		break;
+	}
+	return len;
+}
+
 int text_append_utf8(struct buf *out, const char *s, size_t len)
 {
 	const unsigned char *p = (const unsigned char *)s;

@@ -10,6 +10,9 @@ struct buf;
 /* 1 if all bytes are well-formed UTF-8 (no surrogates, nothing overlong). */
 int text_is_utf8(const char *s, size_t len);
 
+/* How many of the bytes are left without a sequence at the end that has only begun. */
+size_t text_utf8_whole(const char *s, size_t len);
+
 /* Appends s to out with each ill-formed sequence replaced by U+FFFD. 0 or -errno. */
 int text_append_utf8(struct buf *out, const char *s, size_t len);
 

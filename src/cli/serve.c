@@ -53,6 +53,7 @@
 
 /* After the api was asked to end it finishes what runs; a second signal does not wait. */
 #define DRAIN_SECONDS "30"
+#define DRAIN_MS      35000 /* and if it does not keep to that */
 
 /* A user of that name, if the machine has one; else an id that is nobody's, below the islands'. */
 #define API_USER "cay"
@@ -440,8 +441,12 @@ static int supervise(struct serve *s, struct cay_error *err)
 		struct pollfd wait[] = {{.fd = s->signals, .events = POLLIN},
 					{.fd = s->ready, .events = POLLIN}};
 
-		if (poll(wait, ARRAY_LEN(wait), -1) < 0 && errno != EINTR)
+		int n = poll(wait, ARRAY_LEN(wait), s->ending ? DRAIN_MS : -1);
+
+		if (n < 0 && errno != EINTR)
 			r = cay_fail(err, CAY_E_INTERNAL, errno, "wait");
+		if (n == 0 && s->api > 0)
+			(void)kill(s->api, SIGKILL);
 		if (wait[1].revents)
 			on_ready(s);
 		on_signal(s);

@@ -2,7 +2,8 @@
 
 #include "base/attr.h"
 #include "base/fd.h"
-#include "session/glob.h"
+#include "base/glob.h"
+#include "core/limits.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -16,6 +17,9 @@
 #include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+/* A path that is walked has fewer parts, and a glob one "**" at most between two of them. */
+_Static_assert(GLOB_PARTS_MAX >= 2 * TREE_DEPTH_MAX + 8, "a glob may be as deep as a tree");
 
 /*
  * An island path, as the directory it is below and the rest. A trusted host

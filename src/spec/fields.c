@@ -4,6 +4,7 @@
 #include "base/buf.h"
 #include "base/text.h"
 #include "base/words.h"
+#include "core/limit.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -93,6 +94,25 @@ int field_check_kind(const struct json *v, unsigned takes, struct cay_error *err
 	(void)cay_fail(err, CAY_E_INVALID, 0, "expected %s%s%s, not %s", first,
 		       second ? " or " : "", second ? second : "", kind_name(kind));
 	return kind == JSON_KIND_NULL ? cay_hint(err, "what has no value is left out") : -1;
+}
+
+int fields_parse(const char *text, size_t len, size_t max, struct json **ret, struct cay_error *err)
+{
+	_cleanup_(json_freep) struct json *j = NULL;
+	struct json_fault fault;
+	int r = json_parse(text, len, max, &j, &fault);
+
+	if (r == -EFBIG)
+		return cay_fail(err, CAY_E_TOO_LARGE, 0, "more than %zu bytes of JSON", max);
+	if (r == -EINVAL)
+		return cay_fail(err, CAY_E_INVALID, 0, "not JSON, line %d column %d: %s",
+				fault.line, fault.column, fault.what);
+	if (r < 0)
+		return field_no_memory(err);
+	if (field_check_kind(j, TAKES_OBJECT, err) < 0)
+		return -1;
+	*ret = take_ptr(&j);
+	return 0;
 }
 
 static int unknown_name(const struct reader *r, const struct field *fields, size_t n,
@@ -223,4 +243,32 @@ const char *field_number(const struct json *v, char *text, size_t size)
 	else /* fifteen digits: 0.3 is 0.3 again, and not a little less */
 		(void)snprintf(text, size, "%.15g", json_number(v));
 	return text;
+}
+
+static int unknown_limit(const char *name, struct cay_error *err)
+{
+	struct guess guess = GUESS(name);
+
+	for (size_t i = 0; i < n_limit_rows; i++)
+		guess_offer(&guess, limit_rows[i].name);
+	(void)field_invalid(err, "no limit is called so");
+	return guess.meant ? cay_hint(err, "did you mean %s?", guess.meant) : -1;
+}
+
+int field_limit(const struct json *v, const char *name, struct limits *ret, struct cay_error *err)
+{
+	const struct limit_row *row = limit_find(name);
+	char number[40];
+	const char *text;
+
+	if (!row)
+		return unknown_limit(name, err);
+	if (field_check_kind(v, TAKES_STR | TAKES_NUMBER, err) < 0)
+		return -1;
+	text = field_number(v, number, sizeof(number));
+	if (!text)
+		return field_invalid(err, "there is a NUL in it");
+	if (json_kind(v) == JSON_KIND_REAL && row->unit == LIMIT_BYTES && strchr(text, '.'))
+		return field_invalid(err, "expected whole bytes");
+	return limit_parse(ret, name, text, err);
 }

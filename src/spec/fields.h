@@ -7,6 +7,7 @@
 #include "base/json.h"
 #include "base/strv.h"
 #include "core/error.h"
+#include "core/limits.h"
 
 #include <stddef.h>
 
@@ -35,6 +36,13 @@ struct field {
 	field_set_fn *set;
 	unsigned places; /* 0: wherever the object may be */
 };
+
+/*
+ * A text that should be an object, with errors in words: CAY_E_TOO_LARGE for more
+ * than max bytes, CAY_E_INVALID for what is no JSON or no object. The caller frees it.
+ */
+int fields_parse(const char *text, size_t len, size_t max, struct json **ret,
+		 struct cay_error *err);
 
 /*
  * First each name in the object is looked up, so that a misspelt one is found
@@ -74,3 +82,6 @@ int field_strings(struct reader *r, const struct json *v, struct strv *ret, stru
 
 /* A number, or a string in place of one, as text: exact, and without an exponent where one fits. */
 const char *field_number(const struct json *v, char *text, size_t size);
+
+/* One limit of an object of them: a number (bytes, seconds, cores) or a string as "512m". */
+int field_limit(const struct json *v, const char *name, struct limits *ret, struct cay_error *err);

@@ -139,16 +139,6 @@ SETTER(set_workdir)
 
 /* Limits and times */
 
-static int unknown_limit(const char *name, struct cay_error *err)
-{
-	struct guess guess = GUESS(name);
-
-	for (size_t i = 0; i < n_limit_rows; i++)
-		guess_offer(&guess, limit_rows[i].name);
-	(void)field_invalid(err, "no limit is called so");
-	return guess.meant ? cay_hint(err, "did you mean %s?", guess.meant) : -1;
-}
-
 /* What a command in a sandbox has of its own; the rest was decided for the island. */
 static bool is_commands(const char *limit)
 {
@@ -158,24 +148,11 @@ static bool is_commands(const char *limit)
 static int read_limit(struct reader *r, const char *name, const struct json *v,
 		      struct cay_error *err)
 {
-	const struct limit_row *row = limit_find(name);
-	char number[40];
-	const char *text;
-
-	if (!row)
-		return unknown_limit(name, err);
-	if (r->place == REQUEST_COMMAND && !is_commands(name)) {
+	if (r->place == REQUEST_COMMAND && limit_find(name) && !is_commands(name)) {
 		(void)cay_fail(err, CAY_E_INVALID, 0, "can't be said of %s", r->place_is);
 		return cay_hint(err, "it is the sandbox's, and said when that is created");
 	}
-	if (field_check_kind(v, TAKES_STR | TAKES_NUMBER, err) < 0)
-		return -1;
-	text = field_number(v, number, sizeof(number));
-	if (!text)
-		return field_invalid(err, "there is a NUL in it");
-	if (json_kind(v) == JSON_KIND_REAL && row->unit == LIMIT_BYTES && strchr(text, '.'))
-		return field_invalid(err, "expected whole bytes");
-	return limit_parse(&body(r)->spec.limits, name, text, err);
+	return field_limit(v, name, &body(r)->spec.limits, err);
 }
 
 SETTER(set_limits)
@@ -482,20 +459,14 @@ int request_parse(struct request_body *ret, enum request_place place, const char
 		  struct cay_error *err)
 {
 	_cleanup_(json_freep) struct json *j = NULL;
-	struct json_fault fault;
-	int r = json_parse(text, len, REQUEST_MAX_BYTES, &j, &fault);
 
 	*ret = (struct request_body){0};
-	if (r == -EFBIG)
-		return cay_fail(err, CAY_E_TOO_LARGE, 0, "the request has more than %llu bytes",
-				REQUEST_MAX_BYTES);
-	if (r == -EINVAL)
-		return cay_fail(err, CAY_E_INVALID, 0, "not JSON, line %d column %d: %s",
-				fault.line, fault.column, fault.what);
-	return r < 0 ? field_no_memory(err) : request_read(ret, place, j, err);
+	if (fields_parse(text, len, REQUEST_MAX_BYTES, &j, err) < 0)
+		return cay_wrap(err, "the request");
+	return request_read(ret, place, j, err);
 }
 
-void request_done(struct request_body *q)
+void request_body_done(struct request_body *q)
 {
 	spec_done(&q->spec);
 	for (size_t i = 0; i < q->n_files; i++) {

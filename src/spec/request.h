@@ -55,7 +55,7 @@ struct request_body {
 
 /*
  * Reads a body of at most REQUEST_MAX_BYTES. *ret is the caller's to
- * request_done(), also after a failure. CAY_E_INVALID, CAY_E_TOO_LARGE,
+ * request_body_done(), also after a failure. CAY_E_INVALID, CAY_E_TOO_LARGE,
  * CAY_E_UNSUPPORTED, CAY_E_RUNTIME.
  */
 int request_parse(struct request_body *ret, enum request_place place, const char *text, size_t len,
@@ -67,7 +67,7 @@ struct json;
 int request_read(struct request_body *ret, enum request_place place, const struct json *j,
 		 struct cay_error *err);
 
-void request_done(struct request_body *q);
+void request_body_done(struct request_body *q);
 
 /* Whether text can be a sandbox's name: letters, digits, '-', '_', '.'; no id. */
 bool request_name_ok(const char *text);

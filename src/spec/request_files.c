@@ -73,7 +73,7 @@ static int read_file(struct reader *r, const struct json *v, struct cay_error *e
 	const struct request_body *q = body(r);
 	const struct request_file *f;
 
-	body(r)->n_files++; /* request_done() frees it from here on */
+	body(r)->n_files++; /* request_body_done() frees it from here on */
 	f = last_file(r);
 	if (field_check_kind(v, TAKES_OBJECT, err) < 0 ||
 	    fields_read(r, file_fields, ARRAY_LEN(file_fields), v, err) < 0)

@@ -1,8 +1,8 @@
 /* A glob and a path, one a line: against a matcher that is slow, plain and obviously right. */
 #include "fuzz.h"
 
+#include "base/glob.h"
 #include "session/files.h"
-#include "session/glob.h"
 
 #include <fnmatch.h>
 

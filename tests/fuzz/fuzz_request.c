@@ -67,7 +67,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		check_body(q, place);
 	else
 		CHECK(err.code > CAY_OK && err.code < CAY_CODES && err.text[0]);
-	request_done(q);
+	request_body_done(q);
 	free(q);
 	return 0;
 }

@@ -13,6 +13,7 @@
 #include "engine/native/launcher.h"
 #include "engine/pipes.h"
 #include "policy/plan.h"
+#include "spec/request.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -165,6 +166,27 @@ static int run_resident(void)
 	return r < 0 ? EXIT_FAILED : 0;
 }
 
+/* What the daemon is asked. */
+static int read_request(void)
+{
+	static const char text[] =
+		"{\"code\":\"x\",\"language\":\"js\",\"version\":\"20\",\"args\":[\"a\"],"
+		"\"stdin_base64\":\"AAEC\",\"env\":{\"A\":\"b\"},\"get\":[\"*\"],"
+		"\"files\":[{\"path\":\"f\",\"text\":\"t\"},{\"path\":\"g\",\"data\":\"AA==\"}],"
+		"\"mounts\":[{\"source\":\"/a\",\"target\":\"/b\"}],\"labels\":{\"l\":\"m\"},"
+		"\"workspace\":{\"source\":\"/w\"},\"limits\":{\"cpus\":0.5},\"workdir\":\"d\"}";
+	struct request_body q;
+	struct cay_error err;
+	int r = request_parse(&q, REQUEST_RUN, text, sizeof(text) - 1, &err);
+
+	if (r < 0)
+		(void)fprintf(stderr, "cay: %s\n", err.text);
+	else
+		(void)printf("%zu files\n", q.n_files);
+	request_body_done(&q);
+	return r < 0 || fflush(stdout) != 0 ? EXIT_FAILED : 0;
+}
+
 static const struct work works[] = {
 	{"a command", run_command, "42"},
 	{"code, as JSON", run_code, "42"},
@@ -174,6 +196,7 @@ static const struct work works[] = {
 	{"config", show_config, "memory"},
 	{"runtimes", show_runtimes, "python"},
 	{"a resident launcher", run_resident, "42"},
+	{"a request", read_request, "2 files"},
 };
 
 /* In a child, its output to the pipe; never returns. */

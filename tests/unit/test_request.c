@@ -16,7 +16,7 @@
 
 static void freep(struct request_body **q)
 {
-	request_done(*q);
+	request_body_done(*q);
 	free(*q);
 }
 
@@ -246,11 +246,11 @@ static const struct {
 	const char *hint;   /* is in it */
 } wrong[] = {
 	/* The form */
-	{REQUEST_RUN, "", I, "not JSON, line 1", ""},
+	{REQUEST_RUN, "", I, "the request: not JSON, line 1", ""},
 	{REQUEST_RUN, "[]", I, "the request: expected an object, not an array", ""},
-	{REQUEST_RUN, "{\"code\":\"\"} x", I, "not JSON", ""},
-	{REQUEST_RUN, "{\"code\":\"a\",\"code\":\"b\"}", I, "not JSON", ""},
-	{REQUEST_RUN, "{\"code\":NaN}", I, "not JSON", ""},
+	{REQUEST_RUN, "{\"code\":\"\"} x", I, "the request: not JSON", ""},
+	{REQUEST_RUN, "{\"code\":\"a\",\"code\":\"b\"}", I, "the request: not JSON", ""},
+	{REQUEST_RUN, "{\"code\":NaN}", I, "the request: not JSON", ""},
 	/* Names */
 	{REQUEST_RUN, "{\"cod\":\"\"}", I, "cod: no field is called so", "did you mean code?"},
 	{REQUEST_RUN, "{\"code\":\"\",\"Language\":\"\"}", I, "Language: no field", "language"},

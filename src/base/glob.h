@@ -9,6 +9,9 @@
 
 #include <stdbool.h>
 
+/* A glob of more parts, with a run of "**" as one, matches nothing but itself. */
+#define GLOB_PARTS_MAX 136
+
 /* Whether the file is meant. */
 bool glob_matches(const char *glob, const char *path);
 

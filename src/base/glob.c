@@ -1,7 +1,6 @@
-#include "session/glob.h"
+#include "base/glob.h"
 
 #include "base/attr.h"
-#include "core/limits.h"
 
 #include <fnmatch.h>
 #include <limits.h>
@@ -22,9 +21,6 @@ static bool part_matches(const char *glob, size_t glob_len, const char *path, si
 
 enum match { MATCH_NO, MATCH_ABOVE, MATCH_YES };
 
-/* A path that is walked has fewer, and a glob one "**" at most between two of them. */
-#define PARTS_MAX (2 * TREE_DEPTH_MAX + 8)
-
 struct part {
 	const char *text;
 	size_t len;
@@ -36,7 +32,7 @@ static bool is_any(const struct part *p)
 }
 
 /* The parts of a glob, with a run of "**" as one; 0 if there are too many. */
-static size_t cut(const char *glob, struct part parts[PARTS_MAX])
+static size_t cut(const char *glob, struct part parts[GLOB_PARTS_MAX])
 {
 	size_t n = 0;
 
@@ -46,7 +42,7 @@ static size_t cut(const char *glob, struct part parts[PARTS_MAX])
 		glob += p.len + (glob[p.len] == '/');
 		if (n > 0 && is_any(&p) && is_any(&parts[n - 1]))
 			continue;
-		if (n == PARTS_MAX)
+		if (n == GLOB_PARTS_MAX)
 			return 0;
 		parts[n++] = p;
 	}
@@ -54,7 +50,7 @@ static size_t cut(const char *glob, struct part parts[PARTS_MAX])
 }
 
 /* "**" may be no part at all, but for one at the end: "a/" and all below it, not a. */
-static void skip_any(bool open[PARTS_MAX + 1], const struct part *parts, size_t n)
+static void skip_any(bool open[GLOB_PARTS_MAX + 1], const struct part *parts, size_t n)
 {
 	for (size_t i = 0; i + 1 < n; i++)
 		if (open[i] && is_any(&parts[i]))
@@ -70,12 +66,12 @@ static void skip_any(bool open[PARTS_MAX + 1], const struct part *parts, size_t 
  */
 static enum match match_parts(const char *glob, const char *path)
 {
-	struct part parts[PARTS_MAX];
-	bool open[PARTS_MAX + 1] = {true};
+	struct part parts[GLOB_PARTS_MAX];
+	bool open[GLOB_PARTS_MAX + 1] = {true};
 	size_t n = cut(glob, parts);
 
 	for (size_t len; *path; path += len + (path[len] == '/')) {
-		bool next[PARTS_MAX + 1] = {false};
+		bool next[GLOB_PARTS_MAX + 1] = {false};
 
 		len = strcspn(path, "/");
 		skip_any(open, parts, n);

@@ -1,0 +1,282 @@
+#include "session/islands.h"
+
+#include "base/attr.h"
+#include "base/fd.h"
+#include "base/loop.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#define BUCKETS 1024
+
+/* A request that the socket did not take yet. */
+struct waiting {
+	struct waiting *next;
+	size_t len;
+	int fds[3];
+	size_t n_fds;
+	char packet[];
+};
+
+struct islands {
+	struct loop *loop;
+	struct loop_fd sock;
+	void (*lost)(void *ctx);
+	void *ctx;
+	uint32_t last_number;
+	struct island_ref *refs[BUCKETS];
+	struct waiting *first, **last;
+	char packet[SERVICE_PACKET_MAX];
+};
+
+static void waiting_free(struct waiting *w)
+{
+	for (size_t n = 0; n < w->n_fds; n++)
+		fd_closep(&w->fds[n]);
+	free(w);
+}
+
+static void send_waiting(struct islands *l)
+{
+	while (l->first) {
+		struct waiting *w = l->first;
+		int r = msg_send(l->sock.fd, w->packet, w->len, w->fds, w->n_fds);
+
+		if (r == -EAGAIN)
+			return;
+		/* Any other failure: the launcher is gone, which we will hear of by reading. */
+		l->first = w->next;
+		if (!l->first)
+			l->last = &l->first;
+		waiting_free(w);
+	}
+	(void)loop_change(l->loop, &l->sock, EPOLLIN);
+}
+
+static int put_aside(struct islands *l, size_t len, const int *fds, size_t n_fds)
+{
+	struct waiting *w = malloc(sizeof(*w) + len);
+
+	if (!w)
+		return -ENOMEM;
+	*w = (struct waiting){.len = len};
+	memcpy(w->packet, l->packet, len);
+	for (size_t n = 0; n < n_fds; n++) {
+		w->fds[n] = fcntl(fds[n], F_DUPFD_CLOEXEC, 3);
+		if (w->fds[n] < 0) {
+			int r = -errno;
+
+			waiting_free(w);
+			return r;
+		}
+		w->n_fds++;
+	}
+	*l->last = w;
+	l->last = &w->next;
+	return loop_change(l->loop, &l->sock, EPOLLIN | EPOLLOUT);
+}
+
+static int ask(struct islands *l, struct service_request q, const struct plan *p, const int *fds,
+	       struct cay_error *err)
+{
+	size_t len = sizeof(q), n_fds = fds ? 3 : 0;
+	int r;
+
+	if (p && p->size > ORDER_PLAN_MAX) {
+		(void)cay_fail(err, CAY_E_TOO_LARGE, 0,
+			       "arguments and environment are larger than %u KiB together",
+			       ORDER_PLAN_MAX >> 10);
+		return cay_hint(err, "send what is large as a file, or as standard input");
+	}
+	memcpy(l->packet, &q, sizeof(q));
+	if (p) {
+		memcpy(l->packet + len, p, p->size);
+		len += p->size;
+	}
+	r = l->first ? -EAGAIN : msg_send(l->sock.fd, l->packet, len, fds, n_fds);
+	if (r == -EAGAIN)
+		r = put_aside(l, len, fds, n_fds);
+	return r < 0 ? cay_fail(err, CAY_E_ENGINE, -r, "ask the launcher") : 0;
+}
+
+static void enter(struct islands *l, struct island_ref *ref)
+{
+	if (++l->last_number == 0)
+		l->last_number = 1;
+	ref->number = l->last_number;
+	ref->commands = 0;
+	ref->stands = false;
+	ref->next = l->refs[ref->number % BUCKETS];
+	l->refs[ref->number % BUCKETS] = ref;
+}
+
+static void leave(struct islands *l, struct island_ref *ref)
+{
+	struct island_ref **at = &l->refs[ref->number % BUCKETS];
+
+	while (*at && *at != ref)
+		at = &(*at)->next;
+	if (*at)
+		*at = ref->next;
+	ref->number = 0;
+}
+
+static struct island_ref *find(struct islands *l, uint32_t number)
+{
+	struct island_ref *ref = l->refs[number % BUCKETS];
+
+	while (ref && ref->number != number)
+		ref = ref->next;
+	return ref;
+}
+
+static int ask_new(struct islands *l, struct island_ref *ref, struct service_request q,
+		   const struct plan *p, const int *fds, struct cay_error *err)
+{
+	enter(l, ref);
+	q.island = ref->number;
+	if (ask(l, q, p, fds, err) == 0)
+		return 0;
+	leave(l, ref);
+	return -1;
+}
+
+int islands_run(struct islands *l, struct island_ref *ref, const struct plan *p, const int fds[3],
+		uint32_t flags, struct cay_error *err)
+{
+	return ask_new(l, ref, (struct service_request){.kind = SERVICE_RUN, .flags = flags}, p,
+		       fds, err);
+}
+
+int islands_make(struct islands *l, struct island_ref *ref, const struct plan *p,
+		 struct cay_error *err)
+{
+	return ask_new(l, ref, (struct service_request){.kind = SERVICE_MAKE}, p, NULL, err);
+}
+
+int islands_command(struct islands *l, struct island_ref *ref, const struct plan *p,
+		    const int fds[3], uint32_t flags, uint32_t *ret_command, struct cay_error *err)
+{
+	*ret_command = ++ref->commands;
+	return ask(l,
+		   (struct service_request){.kind = SERVICE_COMMAND,
+					    .island = ref->number,
+					    .command = *ret_command,
+					    .flags = flags},
+		   p, fds, err);
+}
+
+void islands_kill(struct islands *l, struct island_ref *ref, uint32_t command, enum cause cause)
+{
+	struct cay_error unused;
+
+	if (ref->number)
+		(void)ask(l,
+			  (struct service_request){.kind = SERVICE_KILL,
+						   .island = ref->number,
+						   .command = command,
+						   .cause = (uint32_t)cause},
+			  NULL, NULL, &unused);
+}
+
+int islands_ask(struct islands *l, struct island_ref *ref, enum service_request_kind kind,
+		struct cay_error *err)
+{
+	return ask(l, (struct service_request){.kind = (uint32_t)kind, .island = ref->number}, NULL,
+		   NULL, err);
+}
+
+int islands_ahead(struct islands *l, const struct plan *like, uint32_t n, struct cay_error *err)
+{
+	return ask(l, (struct service_request){.kind = SERVICE_AHEAD, .command = n}, like, NULL,
+		   err);
+}
+
+void islands_forget(struct islands *l, struct island_ref *ref)
+{
+	if (!ref->number)
+		return;
+	islands_kill(l, ref, 0, CAUSE_CANCELLED);
+	leave(l, ref);
+}
+
+/* The launcher is trusted more than islands are, but not with our memory. */
+static void mend(struct service_report *r)
+{
+	cay_error_mend(&r->error);
+	if (r->cause > CAUSE_ERROR)
+		r->cause = CAUSE_ERROR;
+}
+
+static void pass_on(struct islands *l, struct service_report *r)
+{
+	struct island_ref *ref = find(l, r->island);
+
+	if (!ref)
+		return; /* forgotten */
+	mend(r);
+	if (r->kind == REPORT_GONE || (r->kind == REPORT_FAILED && r->command == 0 && !ref->stands))
+		leave(l, ref);
+	if (r->kind == REPORT_READY && r->command == 0)
+		ref->stands = true;
+	ref->report(ref, r);
+}
+
+static void on_sock(struct loop_fd *f, uint32_t events)
+{
+	struct islands *l = f->ctx;
+	struct service_report r;
+	size_t n_fds;
+	ssize_t n;
+
+	if (events & EPOLLOUT)
+		send_waiting(l);
+	if (!(events & ~(uint32_t)EPOLLOUT))
+		return;
+	n = msg_recv(f->fd, &r, sizeof(r), NULL, 0, &n_fds);
+	if (n == -EAGAIN)
+		return;
+	if (n == (ssize_t)sizeof(r)) {
+		pass_on(l, &r);
+		return;
+	}
+	loop_remove(l->loop, f);
+	l->lost(l->ctx);
+}
+
+struct islands *islands_new(struct loop *loop, int sock, void (*lost)(void *ctx), void *ctx)
+{
+	struct islands *l = calloc(1, sizeof(*l));
+
+	if (!l)
+		return NULL;
+	l->loop = loop;
+	l->lost = lost;
+	l->ctx = ctx;
+	l->last = &l->first;
+	l->sock = (struct loop_fd){.fd = sock, .ready = on_sock, .ctx = l};
+	if (fd_set_nonblock(sock, 1) < 0 || loop_add(loop, &l->sock, EPOLLIN) < 0) {
+		free(l);
+		return NULL;
+	}
+	return l;
+}
+
+void islands_free(struct islands *l)
+{
+	if (!l)
+		return;
+	loop_remove(l->loop, &l->sock);
+	(void)close(l->sock.fd);
+	while (l->first) {
+		struct waiting *w = l->first;
+
+		l->first = w->next;
+		waiting_free(w);
+	}
+	free(l);
+}

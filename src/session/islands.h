@@ -1,0 +1,60 @@
+/*
+ * islands.h: the unprivileged side of the launcher (engine/native/service.h): islands
+ * by number, requests out, reports to whom they concern. Nothing here waits: what the
+ * socket does not take now is kept, in order, and sent when it does.
+ */
+#pragma once
+
+#include "core/error.h"
+#include "engine/native/service.h"
+#include "policy/plan.h"
+
+#include <stdint.h>
+
+struct islands;
+struct loop;
+
+/* One island, inside a struct of the caller's; all zeros while there is none. */
+struct island_ref {
+	uint32_t number; /* 0: none */
+	void *ctx;
+	/*
+	 * What the launcher says of it. After REPORT_GONE, and after a REPORT_FAILED that
+	 * is about the island itself (command 0 and no READY before), the number is 0 and
+	 * nothing more comes.
+	 */
+	void (*report)(struct island_ref *ref, const struct service_report *r);
+	/* Ours. */
+	struct island_ref *next;
+	uint32_t commands; /* numbers given out */
+	bool stands;       /* READY was heard */
+};
+
+/* lost: the launcher is gone, and with it all islands. NULL: no memory. */
+struct islands *islands_new(struct loop *loop, int sock, void (*lost)(void *ctx), void *ctx);
+void islands_free(struct islands *l);
+
+/*
+ * All return 0 or -1. fds are the program's; they stay the caller's to close, which may
+ * be done at once. flags: enum order_flags and FLAG_TELL_READY. A plan that is too
+ * large to be sent is CAY_E_TOO_LARGE.
+ */
+int islands_run(struct islands *l, struct island_ref *ref, const struct plan *p, const int fds[3],
+		uint32_t flags, struct cay_error *err);
+int islands_make(struct islands *l, struct island_ref *ref, const struct plan *p,
+		 struct cay_error *err);
+int islands_command(struct islands *l, struct island_ref *ref, const struct plan *p,
+		    const int fds[3], uint32_t flags, uint32_t *ret_command, struct cay_error *err);
+
+/* command 0: the island. What is gone already is no failure. */
+void islands_kill(struct islands *l, struct island_ref *ref, uint32_t command, enum cause cause);
+
+/* SERVICE_FREEZE, SERVICE_THAW, SERVICE_USAGE: answered by REPORT_USAGE, or REPORT_FAILED. */
+int islands_ask(struct islands *l, struct island_ref *ref, enum service_request_kind kind,
+		struct cay_error *err);
+
+/* Keeps n islands ready that are like this plan's. */
+int islands_ahead(struct islands *l, const struct plan *like, uint32_t n, struct cay_error *err);
+
+/* From here on nobody is told what becomes of it; it is ended, if it is there. */
+void islands_forget(struct islands *l, struct island_ref *ref);

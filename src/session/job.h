@@ -1,0 +1,80 @@
+/*
+ * job.h: one program under way: its pipes, what it printed, the steps before and after
+ * it, and at the end its result. On an island of its own, or as a command on a live one.
+ *
+ *   own island:   RUN                          where there is nothing to do but run
+ *                 MAKE, PUT, COMPILE, PROGRAM, GET, KILL
+ *   live island:        PUT, COMPILE, PROGRAM, GET
+ */
+#pragma once
+
+#include "base/buf.h"
+#include "base/loop.h"
+#include "core/error.h"
+#include "core/result.h"
+#include "engine/pipes.h"
+#include "policy/script.h"
+#include "session/islands.h"
+#include "spec/request.h"
+#include "spec/runtime.h"
+
+#include <stdbool.h>
+
+struct job;
+
+/* Any but ended may be NULL. None is called from inside a function of this header. */
+struct job_events {
+	/* It is about to begin; what holds it was read back. */
+	void (*started)(struct job *j);
+	/* Bytes as they come. True: no more, until job_resume(). */
+	bool (*output)(struct job *j, enum stream s, const char *data, size_t len);
+	/*
+	 * The last: a result, or an error of ours with res NULL. The result is the job's,
+	 * until job_free(), which may be called here.
+	 */
+	void (*ended)(struct job *j, const struct result *res, const struct cay_error *err);
+};
+
+/* What is asked for, decided: everything a job needs. */
+struct job_order {
+	struct request_body *body; /* taken over */
+	const struct settings *settings;
+	struct runtime runtime;
+	bool has_runtime;
+	struct script script;
+	struct plan *plan;
+};
+
+/*
+ * Chooses the runtime and makes the plan. body is taken over, also on failure. like: the
+ * plan of the live island that it is for, or NULL.
+ */
+int job_order_make(struct job_order *o, const struct settings *settings, struct request_body *body,
+		   const struct plan *like, struct cay_error *err);
+void job_order_done(struct job_order *o);
+
+/*
+ * Starts it; the order is taken over. on: the live island it runs on, or NULL. Returns
+ * NULL and err where it can't even be begun; ended is not called then.
+ */
+struct job *job_start(struct loop *loop, struct islands *islands, struct island_ref *on,
+		      struct job_order *o, const struct job_events *events, void *ctx,
+		      struct cay_error *err);
+
+void *job_ctx(const struct job *j);
+const char *job_id(const struct job *j);
+const struct job_order *job_order(const struct job *j);
+
+/* What held it, as far as it is known: from started on. */
+const struct isolation *job_isolation(const struct job *j);
+
+/* Ends it; its result says why. */
+void job_cancel(struct job *j, enum cause cause, int signal);
+
+void job_resume(struct job *j, enum stream s);
+
+/* What the launcher says of a command of a live island; false: it is not this job's. */
+bool job_report(struct job *j, const struct service_report *r);
+
+/* A job that has not ended is ended, and nobody is told. */
+void job_free(struct job *j);

@@ -1,0 +1,47 @@
+#include "session/job.h"
+
+#include "base/attr.h"
+#include "image/runtime.h"
+#include "policy/plan.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void job_order_done(struct job_order *o)
+{
+	if (o->body) {
+		request_body_done(o->body);
+		free(o->body);
+	}
+	script_done(&o->script);
+	free(o->plan);
+	*o = (struct job_order){.script = SCRIPT_NONE};
+}
+
+static int choose_runtime(struct job_order *o, struct cay_error *err)
+{
+	struct spec *spec = &o->body->spec;
+
+	if (spec->kind == SPEC_ARGV)
+		return 0;
+	if (!spec->language && spec_set_language(spec, LANGUAGE_DEFAULT, err) < 0)
+		return -1;
+	o->has_runtime = true;
+	return runtime_choose(o->settings, spec->language, spec->version, &o->runtime, err);
+}
+
+int job_order_make(struct job_order *o, const struct settings *settings, struct request_body *body,
+		   const struct plan *like, struct cay_error *err)
+{
+	struct spec *spec = &body->spec;
+
+	*o = (struct job_order){.body = body, .settings = settings, .script = SCRIPT_NONE};
+	if (choose_runtime(o, err) < 0 ||
+	    (spec->kind == SPEC_CODE && script_of_code(spec, &o->script, err) < 0))
+		return -1;
+	if (plan_make(spec, settings, o->has_runtime ? &o->runtime : NULL,
+		      o->script.path[0] ? o->script.path : NULL, &o->plan, err) < 0)
+		return -1;
+	(void)like;
+	return 0;
+}
