@@ -5,12 +5,8 @@
 #include "api/runs.h"
 
 const struct route *const api_routes[] = {
-	&route_health,
-	&route_run_create,
-	&route_run_list,
-	&route_run_get,
-	&route_run_cancel,
-	&route_run_events,
+	&route_health,  &route_run_create, &route_run_list,
+	&route_run_get, &route_run_cancel, &route_run_events,
 	NULL,
 };
 

@@ -8,8 +8,8 @@
 #include <string.h>
 
 const struct verb *const verbs[] = {
-	&verb_run,     &verb_doctor, &verb_runtimes, &verb_serve, &verb_config, &verb_bench,
-	&verb_version, &verb_help,   &verb_complete, NULL,
+	&verb_run,   &verb_doctor,  &verb_runtimes, &verb_serve,    &verb_config,
+	&verb_bench, &verb_version, &verb_help,     &verb_complete, NULL,
 };
 
 const struct verb *verb_find(const char *name)

@@ -44,6 +44,12 @@ void job_fail(struct job *j, const struct cay_error *err)
 	job_go_on(j);
 }
 
+static void drop_call(struct job *j)
+{
+	agent_call_free(j->call);
+	j->call = NULL;
+}
+
 static bool is_own(const struct job *j)
 {
 	return j->ref == &j->own;
@@ -112,7 +118,7 @@ static void describe(struct job *j)
 static void finish(struct job *j)
 {
 	j->step = STEP_OVER;
-	agent_call_freep(&j->call);
+	drop_call(j);
 	job_io_close(j);
 	if (is_own(j))
 		islands_forget(j->place.islands, &j->own);
@@ -166,7 +172,7 @@ static int after_main(struct job *j, struct cay_error *err)
 /* The step is done: 0 when the next has begun, 1 when there is none, -1. */
 static int step_on(struct job *j, struct cay_error *err)
 {
-	agent_call_freep(&j->call);
+	drop_call(j);
 	switch (j->step) {
 	case STEP_MAKE:
 		return job_has_files(j) ? job_put(j, err) : begin_program(j, err);
@@ -344,7 +350,7 @@ void job_free(struct job *j)
 {
 	if (!j)
 		return;
-	agent_call_freep(&j->call);
+	drop_call(j);
 	if (is_own(j))
 		islands_forget(j->place.islands, &j->own);
 	else if (j->step != STEP_OVER && !j->reported && j->command)

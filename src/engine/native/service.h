@@ -50,6 +50,7 @@ struct service_request {
 	uint32_t island, command;
 	uint32_t flags;
 	uint32_t cause; /* SERVICE_KILL: enum cause */
+	uint32_t pad;   /* the plan behind it is aligned */
 };
 
 /* Header and plan in one packet. */

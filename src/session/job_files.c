@@ -1,0 +1,194 @@
+#include "session/job_impl.h"
+
+#include "base/attr.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What an agent may do nothing for. */
+#define IDLE_MS 30000
+
+/* The request's files, and behind them the script. */
+static size_t count(const struct job *j)
+{
+	return j->order.body->n_files + (j->order.script.path[0] ? 1 : 0);
+}
+
+bool job_has_files(const struct job *j)
+{
+	return count(j) > 0;
+}
+
+static void nth(const struct job *j, size_t n, struct agent_file *ret, const char **ret_data)
+{
+	const struct job_order *o = &j->order;
+	bool script = n == o->body->n_files;
+	const char *path = script ? o->script.path : o->body->files[n].path;
+
+	*ret = (struct agent_file){
+		.type = AGENT_FILE,
+		.mode = 0644,
+		.path = path + 1, /* below "/" */
+		.target = "",
+		.size = script ? o->script.len : o->body->files[n].size,
+	};
+	*ret_data = script ? o->script.data : o->body->files[n].data;
+}
+
+/* As much as there is room for. */
+static void send_files(struct job *j)
+{
+	struct agent_file file;
+	const char *data;
+	struct cay_error err;
+	int r;
+
+	for (; j->put_next < count(j); j->put_next++) {
+		nth(j, j->put_next, &file, &data);
+		r = j->put_named ? 0 : agent_call_entry(j->call, &file);
+		if (r == -EAGAIN)
+			return;
+		if (r < 0) {
+			(void)cay_fail(&err, CAY_E_INVALID, -r, "put /%.256s", file.path);
+			job_fail(j, &err);
+			return;
+		}
+		j->put_named = true;
+		j->put_done += agent_call_send(j->call, data + j->put_done,
+					       (size_t)file.size - j->put_done);
+		if (j->put_done < file.size)
+			return;
+		j->put_named = false;
+		j->put_done = 0;
+	}
+	agent_call_end(j->call);
+}
+
+static void on_room(void *ctx)
+{
+	send_files(ctx);
+}
+
+static void on_done(void *ctx, const struct agent_end *end _unused_, const struct cay_error *err)
+{
+	struct job *j = ctx;
+
+	if (err)
+		job_fail(j, err);
+	else
+		job_go_on(j);
+}
+
+static const struct agent_sink put_sink = {.room = on_room, .done = on_done};
+
+int job_put(struct job *j, struct cay_error *err)
+{
+	const struct agent_ask ask = {.op = AGENT_TREE_IN, .path = "/", .idle_ms = IDLE_MS};
+
+	j->step = STEP_PUT;
+	j->call = files_call(j->place.loop, j->place.islands, j->ref, j->order.plan, &ask,
+			     &put_sink, j, &j->command, err);
+	if (!j->call)
+		return -1;
+	send_files(j);
+	return 0;
+}
+
+static int no_room(struct cay_error *err)
+{
+	return cay_fail(err, CAY_E_TOO_LARGE, 0,
+			"get: more than %llu bytes or %u files for a result",
+			(unsigned long long)FILES_JSON_BYTES, FILES_OUT_MAX);
+}
+
+static void on_entry(void *ctx, const struct agent_file *file)
+{
+	struct job *j = ctx;
+	struct result *r = &j->result;
+	struct file_out *files = NULL;
+	struct cay_error err;
+
+	j->get_bytes += file->size;
+	if (j->get_bytes <= FILES_JSON_BYTES && r->n_files < FILES_OUT_MAX)
+		files = reallocarray(r->files, r->n_files + 1, sizeof(*files));
+	if (!files) {
+		(void)no_room(&err);
+		job_fail(j, &err);
+		return;
+	}
+	r->files = files;
+	files[r->n_files] =
+		(struct file_out){.path = strdup(file->path), .data = malloc(file->size + 1)};
+	if (!files[r->n_files++].path || !files[r->n_files - 1].data) {
+		(void)cay_fail(&err, CAY_E_INTERNAL, ENOMEM, "keep a file");
+		job_fail(j, &err);
+	}
+}
+
+/* No more than was said at first: what a file gained since then is left out. */
+static void on_data(void *ctx, const void *data, size_t len)
+{
+	struct job *j = ctx;
+	struct result *r = &j->result;
+	struct file_out *f = r->n_files ? &r->files[r->n_files - 1] : NULL;
+
+	if (j->failed || !f || j->get_bytes > FILES_JSON_BYTES)
+		return;
+	if (len > 0) {
+		char *grown = realloc(f->data, f->size + len + 1);
+
+		if (!grown || f->size + len > FILES_JSON_BYTES) {
+			struct cay_error err;
+
+			if (grown)
+				f->data = grown;
+			(void)no_room(&err);
+			job_fail(j, &err);
+			return;
+		}
+		f->data = grown;
+		memcpy(f->data + f->size, data, len);
+		f->size += len;
+	}
+}
+
+static const struct agent_sink get_sink = {.entry = on_entry, .data = on_data, .done = on_done};
+
+/* Globs with a NUL between them. */
+static char *globs_of(const struct transfers *t, size_t *ret_len)
+{
+	char *all, *at;
+	size_t len = 0;
+
+	for (size_t n = 0; n < t->len; n++)
+		len += strlen(t->items[n].from) + 1;
+	at = all = malloc(len + 1);
+	for (size_t n = 0; n < t->len && all; n++) {
+		size_t one = strlen(t->items[n].from) + 1;
+
+		memcpy(at, t->items[n].from, one);
+		at += one;
+	}
+	*ret_len = len > 0 ? len - 1 : 0;
+	return all;
+}
+
+int job_get(struct job *j, struct cay_error *err)
+{
+	struct agent_ask ask = {.op = AGENT_TREE_OUT,
+				.flags = AGENT_GET,
+				.path = "/workspace",
+				.length = FILES_JSON_BYTES,
+				.idle_ms = IDLE_MS};
+	char *globs = globs_of(&j->order.body->spec.get, &ask.arg_len);
+
+	j->step = STEP_GET;
+	if (!globs)
+		return cay_fail(err, CAY_E_INTERNAL, ENOMEM, "bring files out");
+	ask.arg = globs;
+	j->call = files_call(j->place.loop, j->place.islands, j->ref, j->order.plan, &ask,
+			     &get_sink, j, &j->command, err);
+	free(globs);
+	return j->call ? 0 : -1;
+}

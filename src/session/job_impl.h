@@ -1,0 +1,70 @@
+/*
+ * job_impl.h: a job from the inside, for the files job*.c alone.
+ */
+#pragma once
+
+#include "session/files_call.h"
+#include "session/job.h"
+
+enum job_step {
+	STEP_RUN,     /* on an island of its own, and nothing else to do */
+	STEP_MAKE,    /* an island of its own that takes commands */
+	STEP_PUT,     /* files in */
+	STEP_COMPILE, /* a command */
+	STEP_MAIN,    /* the command */
+	STEP_GET,     /* files out */
+	STEP_OVER,
+};
+
+struct job_stream {
+	struct loop_fd in;
+	struct job *job;
+	enum stream which;
+	bool paused;
+};
+
+struct job {
+	struct job_place place;
+	struct island_ref own; /* where it is not on a live one */
+	struct island_ref *ref;
+	uint32_t command; /* that runs now; 0: the island itself is the job's */
+	struct job_order order;
+	const struct job_events *events;
+	void *ctx;
+	enum job_step step;
+	uint64_t start_ns;
+	uint64_t timeout_ms; /* of the whole job */
+	/* The program's pipes. */
+	struct job_stream streams[STREAMS];
+	struct loop_fd input;
+	size_t input_done;
+	/* Files. */
+	struct agent_call *call;
+	size_t put_next, put_done; /* which file, and how much of it */
+	bool put_named;            /* its name is out */
+	uint64_t get_bytes;
+	/* How it ended. */
+	bool reported; /* how the program ended is known */
+	bool failed;
+	int status;
+	struct watched watched;
+	struct cay_error error;
+	struct result result;
+	struct loop_timer next; /* the next step, from the loop */
+};
+
+/* In the loop's next round, so that nobody is called from inside a call. */
+void job_go_on(struct job *j);
+
+void job_fail(struct job *j, const struct cay_error *err);
+
+/* job_io.c: pipes of a program, their bytes, and their end. */
+int job_io_open(struct job *j, bool with_input, int ret_theirs[3], struct cay_error *err);
+bool job_io_ended(const struct job *j);
+void job_io_leave(struct job *j); /* what is still open goes on being read by nobody's hand */
+void job_io_close(struct job *j);
+
+/* job_files.c: each begins its step, which goes on by itself; 0 or -1. */
+bool job_has_files(const struct job *j);
+int job_put(struct job *j, struct cay_error *err);
+int job_get(struct job *j, struct cay_error *err);
