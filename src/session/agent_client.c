@@ -598,11 +598,10 @@ static void set_bounds(struct agent_call *c, const struct agent_ask *ask)
 {
 	bool streams = ask->op == AGENT_READ || ask->op == AGENT_TREE_OUT;
 
-	c->entries_left =
-		ask->op == AGENT_LIST       ? ask->count
-		: ask->op == AGENT_TREE_OUT ? AGENT_TREE_MAX
-		: ask->op == AGENT_WATCH || ask->op == AGENT_REMOVE || ask->op == AGENT_TREE_IN ? 0
-												: 1;
+	c->entries_left = ask->op == AGENT_LIST                                 ? ask->count
+			  : ask->op == AGENT_TREE_OUT                           ? AGENT_TREE_MAX
+			  : ask->op == AGENT_REMOVE || ask->op == AGENT_TREE_IN ? 0
+										: 1;
 	c->bytes_left = streams ? ask->length : 0;
 	c->has_body = ask->op == AGENT_WRITE || ask->op == AGENT_TREE_IN;
 }

@@ -33,7 +33,9 @@ struct agent_ask {
 	unsigned mode;   /* of write and mkdir: or AGENT_MODE_KEEP */
 	unsigned depth, count;
 	uint64_t offset, length;
-	uint64_t idle_ms; /* how long the agent may do nothing while we wait for it; 0: for ever */
+	/* How long the agent may be silent while we wait for it (a large removal is); 0: for ever.
+	 */
+	uint64_t idle_ms;
 };
 
 struct agent_file {

@@ -9,14 +9,18 @@
 #include "base/fd.h"
 #include "base/loop.h"
 #include "engine/native/agent.h"
+#include "engine/native/seccomp.h"
 #include "session/agent_client.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <ftw.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -39,8 +43,12 @@ struct session {
 	/* The body. */
 	const char *body;
 	size_t len, sent;
-	size_t break_off; /* leave after so many bytes; 0: don't */
-	bool discard;     /* count the bytes that come, no more */
+	size_t break_off;              /* leave after so many bytes; 0: don't */
+	const struct agent_file *tree; /* or the entries, each with its text */
+	const char *const *texts;
+	size_t n_tree, at;
+	bool entry_sent;
+	bool discard; /* count the bytes that come, no more */
 	unsigned long long came;
 };
 
@@ -79,11 +87,32 @@ static void on_data(void *ctx, const void *data, size_t len)
 		assert_int_equal(buf_append(&s->out->data, data, len), 0);
 }
 
+/* 0 when all is sent. */
+static int send_tree(struct session *s)
+{
+	for (; s->at < s->n_tree; s->at++, s->entry_sent = false, s->sent = 0) {
+		size_t len = strlen(s->texts[s->at]);
+
+		if (!s->entry_sent && agent_call_entry(s->call, &s->tree[s->at]) < 0)
+			return -1;
+		s->entry_sent = true;
+		s->sent += agent_call_send(s->call, s->texts[s->at] + s->sent, len - s->sent);
+		if (s->sent < len)
+			return -1;
+	}
+	return 0;
+}
+
 static void on_room(void *ctx)
 {
 	struct session *s = ctx;
 	size_t upto = s->break_off ? s->break_off : s->len;
 
+	if (s->tree) {
+		if (send_tree(s) == 0)
+			agent_call_end(s->call);
+		return;
+	}
 	s->sent += agent_call_send(s->call, s->body + s->sent, upto - s->sent);
 	if (s->sent < upto)
 		return;
@@ -150,7 +179,7 @@ static void run_session(struct session *s, const char *base, const struct agent_
 		s->out->done = true;
 		s->out->err = err;
 	} else {
-		if (ask->op == AGENT_WRITE)
+		if (ask->op == AGENT_WRITE || ask->op == AGENT_TREE_IN)
 			on_room(s);
 		assert_int_equal(loop_run(s->loop), 0);
 		agent_call_free(s->call);
@@ -170,4 +199,135 @@ static inline void ask_agent(struct outcome *o, const char *base, struct agent_a
 		ask.idle_ms = 20000;
 	run_session(&s, base, &ask);
 	assert_true(o->done);
+}
+
+/*
+ * In one directory lie "ws", which is the agent's workspace, and "out", beside it;
+ * the current directory is there, so that tests can say "ws/a".
+ */
+static char top[] = "/tmp/cay-test-agent-XXXXXX";
+static char base[64];
+static struct outcome got;
+
+static inline int remove_one(const char *path, const struct stat *st, int type, struct FTW *at)
+{
+	(void)st;
+	(void)type;
+	return at->level == 0 ? 0 : remove(path);
+}
+
+static inline int clear(void)
+{
+	return nftw(".", remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+static inline int make_top(void **state)
+{
+	(void)state;
+	(void)signal(SIGPIPE, SIG_IGN);
+	(void)umask(022);
+	if (!mkdtemp(top) || chdir(top) < 0)
+		return -1;
+	(void)snprintf(base, sizeof(base), "%s/ws", top);
+	return 0;
+}
+
+static inline int remove_top(void **state)
+{
+	(void)state;
+	outcome_done(&got);
+	return clear() < 0 || rmdir(top) < 0 ? -1 : 0;
+}
+
+static inline int begin(void **state)
+{
+	(void)state;
+	agent_prepare = NULL;
+	return clear() < 0 || mkdir("ws", 0755) < 0 || mkdir("out", 0755) < 0 ? -1 : 0;
+}
+
+static inline void ask(struct agent_ask a)
+{
+	ask_agent(&got, base, a, NULL, 0);
+}
+
+static inline void ok(void)
+{
+	if (!got.ok)
+		fail_msg("%s (%s)", got.err.text, got.err.hint);
+}
+
+static inline void fails(enum cay_code code, const char *word)
+{
+	if (got.ok)
+		fail_msg("it worked");
+	if (got.err.code != code || !strstr(got.err.text, word))
+		fail_msg("%s: %s", cay_code_name(got.err.code), got.err.text);
+}
+
+static inline void make(const char *path, const char *text)
+{
+	assert_int_equal(fd_create_file_at(AT_FDCWD, path, text, strlen(text), 0644), 0);
+}
+
+static inline void holds(const char *path, const char *text)
+{
+	_cleanup_(buf_done) struct buf b = BUF(1 << 20);
+
+	assert_int_equal(fd_read_file_at(AT_FDCWD, path, &b), 0);
+	assert_string_equal(buf_str(&b), text);
+}
+
+static inline bool exists(const char *path)
+{
+	struct stat st;
+
+	return lstat(path, &st) == 0;
+}
+
+static size_t n_leftovers;
+
+static inline int count_leftover(const char *path, const struct stat *st, int type, struct FTW *at)
+{
+	(void)st;
+	(void)type;
+	n_leftovers += strncmp(path + at->base, ".cay-", 5) == 0;
+	return 0;
+}
+
+static inline void nothing_left(void)
+{
+	n_leftovers = 0;
+	assert_int_equal(nftw(".", count_leftover, 16, FTW_PHYS), 0);
+	assert_int_equal(n_leftovers, 0);
+}
+
+/* A child that does not outlive a test that failed. */
+static inline pid_t fork_bound(void)
+{
+	pid_t pid = fork();
+
+	assert_true(pid >= 0);
+	if (pid == 0 && prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
+		_exit(1);
+	return pid;
+}
+
+static inline void make_deep(const char *at, int levels)
+{
+	int back = open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	assert_int_equal(chdir(at), 0);
+	for (int i = 0; i < levels; i++) {
+		assert_int_equal(mkdir("deep", 0755), 0);
+		assert_int_equal(chdir("deep"), 0);
+	}
+	assert_int_equal(fchdir(back), 0);
+	(void)close(back);
+}
+
+static inline void load_filter(void)
+{
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || syscall_filter_load() < 0)
+		_exit(99);
 }

@@ -13,7 +13,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-static int send_bytes(struct agent *a, int fd, uint64_t at, uint64_t length, struct cay_error *err)
+int agent_send_bytes(struct agent *a, int fd, uint64_t at, uint64_t length, struct cay_error *err)
 {
 	while (length > 0) {
 		size_t want = length < sizeof(a->chunk) ? (size_t)length : sizeof(a->chunk);
@@ -54,7 +54,7 @@ int agent_do_read(struct agent *a, struct cay_error *err)
 		length = a->ask.length;
 	if (agent_send_entry(a, &st, NULL, NULL, 0, err) < 0)
 		return -1;
-	return send_bytes(a, fd, a->ask.offset, length, err);
+	return agent_send_bytes(a, fd, a->ask.offset, length, err);
 }
 
 int agent_do_stat(struct agent *a, struct cay_error *err)
@@ -182,10 +182,11 @@ int agent_do_write(struct agent *a, struct cay_error *err)
 }
 
 static int (*const ops[AGENT_OPS])(struct agent *a, struct cay_error *err) = {
-	[AGENT_READ] = agent_do_read,     [AGENT_WRITE] = agent_do_write,
-	[AGENT_LIST] = agent_do_list,     [AGENT_STAT] = agent_do_stat,
-	[AGENT_MKDIR] = agent_do_mkdir,   [AGENT_MOVE] = agent_do_move,
-	[AGENT_REMOVE] = agent_do_remove,
+	[AGENT_READ] = agent_do_read,       [AGENT_WRITE] = agent_do_write,
+	[AGENT_LIST] = agent_do_list,       [AGENT_STAT] = agent_do_stat,
+	[AGENT_MKDIR] = agent_do_mkdir,     [AGENT_MOVE] = agent_do_move,
+	[AGENT_REMOVE] = agent_do_remove,   [AGENT_TREE_OUT] = agent_do_tree_out,
+	[AGENT_TREE_IN] = agent_do_tree_in, [AGENT_WATCH] = agent_do_watch,
 };
 
 static int serve(struct agent *a, const char *base, struct cay_error *err)
@@ -202,8 +203,6 @@ static int serve(struct agent *a, const char *base, struct cay_error *err)
 	a->base = open(base, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (a->base < 0)
 		return agent_fail(err, errno, "open", base);
-	if (!ops[a->ask.op])
-		return cay_fail(err, CAY_E_UNSUPPORTED, 0, "not there yet");
 	return ops[a->ask.op](a, err);
 }
 

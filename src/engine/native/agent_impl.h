@@ -40,6 +40,9 @@ int agent_send_entry(struct agent *a, const struct stat *st, const char *path, c
 /* RECORD_ENTRY of name in dir, without a path. */
 int agent_send_stat(struct agent *a, int dir, const char *name, int flags, struct cay_error *err);
 
+/* RECORD_DATA of a file, from there on, up to so many bytes or its end. */
+int agent_send_bytes(struct agent *a, int fd, uint64_t at, uint64_t length, struct cay_error *err);
+
 /* "what path: strerror", with the code that goes with it and the limit that was reached. */
 int agent_fail(struct cay_error *err, int sys_errno, const char *what, const char *path);
 

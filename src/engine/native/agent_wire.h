@@ -17,7 +17,7 @@
  *	remove
  *	tree out                           (ENTRY DATA*)*
  *	tree in   (ENTRY DATA*)*
- *	watch                              EVENT*, until the client closes
+ *	watch                              ENTRY EVENT*, until the client closes
  *
  * The client believes nothing: user code runs as the agent's user.
  */
@@ -37,6 +37,8 @@
 
 /* For a mode that was not given: what the file had, or 0644, or 0755. */
 #define AGENT_MODE_KEEP UINT32_MAX
+/* For the size of a file of tree in: it has what comes. */
+#define AGENT_SIZE_UNKNOWN UINT64_MAX
 /* For a length: up to the end. */
 #define AGENT_TO_END UINT64_MAX
 
