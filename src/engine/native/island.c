@@ -194,6 +194,12 @@ static int compiler_main(void *arg)
 	return exec_or_report(p->island, p->compile, p->env);
 }
 
+static void make_build_dir(void)
+{
+	if (mkdir(ISLAND_BUILD, 0700) < 0 && errno != EEXIST)
+		_exit(125);
+}
+
 /*
  * As the program's process, with its limits and its rights: 0 when it may go on,
  * else the exit code. What the compiler left running ends here: it could look into
@@ -206,8 +212,7 @@ static int compile(struct program *p, struct island *i)
 	struct message m = {.kind = MESSAGE_COMPILED, .status = -1};
 	pid_t pid;
 
-	if (mkdir(ISLAND_BUILD, 0700) < 0 && errno != EEXIST)
-		_exit(125);
+	make_build_dir();
 	p->island = i;
 	pid = clone(compiler_main, stack + sizeof(stack), CLONE_VM | CLONE_VFORK | SIGCHLD, p);
 	if (pid < 0 || waitpid(pid, &m.status, 0) < 0 ||
@@ -249,6 +254,8 @@ int island_program(struct island *i, char **compile_argv, char **argv, char **en
 		await(i, MESSAGE_GO);
 	if (run_steps(i, STEP_LAST, &err) < 0)
 		give_up(i, &err);
+	if (i->order.flags & ORDER_COMPILE)
+		make_build_dir();
 	if (compile_argv[0]) {
 		int code = compile(&(struct program){i, compile_argv, argv, env}, i);
 
