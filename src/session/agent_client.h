@@ -3,9 +3,9 @@
  * api: one operation on the files of a sandbox over the loop, without waiting, in
  * constant memory whatever its size.
  *
- * The agent's ends are two pipes. They are faster than a socketpair, and an agent
- * that answers and goes while bytes are still under way to it leaves its answer
- * readable; a socket would say ECONNRESET first.
+ * The agent's ends are two pipes, not a socketpair (both move gigabytes a second):
+ * an agent that answers and goes while bytes are still under way to it leaves its
+ * answer readable, where a socket would say ECONNRESET first.
  *
  * Nothing that comes is believed: user code may have got hold of the agent. What
  * breaks the rules of agent_wire.h ends the call as an error; names that come in

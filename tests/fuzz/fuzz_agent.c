@@ -18,6 +18,8 @@
 #include <unistd.h>
 
 static char top[] = "/tmp/cay-fuzz-agent-XXXXXX";
+#define NOBODY 65534
+
 static char workspace[64], beside[64];
 
 static int remove_one(const char *path, const struct stat *st _unused_, int type _unused_,
@@ -37,17 +39,30 @@ static void make_top(void)
 	CHECK(mkdtemp(top));
 	(void)snprintf(workspace, sizeof(workspace), "%s/workspace", top);
 	(void)snprintf(beside, sizeof(beside), "%s/beside", top);
-	CHECK(atexit(remove_top) == 0);
+	CHECK(chmod(top, 0777) == 0 && atexit(remove_top) == 0);
 }
 
-/* Whether texts of it could lead out, as they may on an island. */
+/*
+ * Whether it could lead out, as it may on an island: a text that begins with a
+ * slash, which is that of a request or follows a NUL, or one with "..".
+ */
 static bool leads_out(const uint8_t *data, size_t size)
 {
-	for (size_t i = 0; i < size; i++)
-		if (data[i] == '/' && (i == 0 || data[i - 1] < ' ' || data[i - 1] > '~'))
-			return true;
-	return memmem(data, size, "..", 2) || memmem(data, size, "//", 2) ||
-	       memmem(data, size, "/tmp", 4);
+	struct agent_request r;
+	const uint8_t *texts = data + sizeof(r);
+
+	if (size <= sizeof(r))
+		return false;
+	memcpy(&r, data, sizeof(r));
+	size -= sizeof(r);
+	return texts[0] == '/' || (r.path_len < size && texts[r.path_len] == '/') ||
+	       memmem(texts, size, "\0/", 2) || memmem(texts, size, "..", 2);
+}
+
+/* And if it did, nobody would do no harm. */
+static void become(uid_t uid)
+{
+	CHECK(getuid() != 0 || seteuid(uid) == 0);
 }
 
 static void check_answer(int fd)
@@ -82,6 +97,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	made = true;
 	if (leads_out(data, size) || size > 60000)
 		return 0;
+	become(NOBODY);
 	CHECK(mkdir(workspace, 0755) == 0 && mkdir(beside, 0755) == 0);
 	(void)snprintf(path, sizeof(path), "%s/a", workspace);
 	CHECK(mkdir(path, 0755) == 0);
@@ -94,6 +110,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	(void)close(to[1]);
 	(void)agent_serve(workspace, to[0], from[1]);
 	/* It is meant for a process of its own: what it changed is put back. */
+	become(0);
 	CHECK(fchdir(back) == 0 && prctl(PR_SET_DUMPABLE, 1) == 0);
 	(void)close(to[0]);
 	(void)close(from[1]);

@@ -9,6 +9,7 @@
 #include "base/fd.h"
 #include "base/loop.h"
 #include "engine/native/agent.h"
+#include "engine/native/landlock.h"
 #include "engine/native/seccomp.h"
 #include "session/agent_client.h"
 
@@ -326,8 +327,12 @@ static inline void make_deep(const char *at, int levels)
 	(void)close(back);
 }
 
+/* As on an island: the filter, and Landlock where the kernel has it. */
 static inline void load_filter(void)
 {
-	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || syscall_filter_load() < 0)
+	const char *const scratch[] = {base, NULL}, *const none[] = {NULL};
+
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || landlock_confine(scratch, none) < 0 ||
+	    syscall_filter_load() < 0)
 		_exit(99);
 }

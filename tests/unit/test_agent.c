@@ -582,6 +582,34 @@ static void moves(void **state _unused_)
 	fails(CAY_E_INVALID, "empty");
 }
 
+static void moves_files_between_file_systems(void **state _unused_)
+{
+	char there[] = "/dev/shm/cay-test-agent-XXXXXX", path[64];
+	struct stat a, b;
+
+	if (stat("/dev/shm", &a) < 0 || stat(".", &b) < 0 || a.st_dev == b.st_dev ||
+	    !mkdtemp(there))
+		CANT_RUN("there is no second file system");
+	(void)snprintf(path, sizeof(path), "%s/f", there);
+	make("ws/f", "text");
+	assert_int_equal(chmod("ws/f", 0750), 0);
+	assert_int_equal(mkdir("ws/d", 0755), 0);
+	move("f", path, 0);
+	ok();
+	assert_int_equal(got.files[0].mode, 0750);
+	assert_false(exists("ws/f"));
+	holds(path, "text");
+	make("ws/f", "other");
+	move("f", path, 0);
+	fails(CAY_E_CONFLICT, path);
+	holds("ws/f", "other");
+	move("d", path, AGENT_OVERWRITE);
+	fails(CAY_E_UNSUPPORTED, "d");
+	assert_true(exists("ws/d"));
+	assert_int_equal(unlink(path), 0);
+	assert_int_equal(rmdir(there), 0);
+}
+
 static void removes(void **state _unused_)
 {
 	make("out/f", "kept");
@@ -735,6 +763,7 @@ int main(void)
 		TEST(stats),
 		TEST(makes_directories),
 		TEST(moves),
+		TEST(moves_files_between_file_systems),
 		TEST(removes),
 		TEST(trees_of_two_thousand_levels),
 		TEST(removal_never_follows_a_link),

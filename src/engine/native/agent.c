@@ -97,6 +97,34 @@ static int move_entry(int from, const char *name, int to, const char *to_name, b
 			 : (int)syscall(SYS_renameat2, from, name, to, to_name, RENAME_NOREPLACE);
 }
 
+/* From /workspace to /tmp, say, which are mounts of their own. */
+static int move_file(struct agent *a, int from, const char *name, int to, const char *to_name,
+		     struct cay_error *err)
+{
+	_cleanup_(draft_done) struct draft d = DRAFT_NONE;
+	_cleanup_(fd_closep) int fd = -1;
+	struct stat st;
+	ssize_t n;
+
+	fd = agent_open_file(a, from, name, O_RDONLY | O_NOFOLLOW, &st);
+	if (fd < 0) {
+		(void)agent_fail(err, EXDEV, "move", a->path);
+		return cay_hint(err, "only files move between file systems: copy, then remove");
+	}
+	if (draft_open(&d, to, a->arg, err) < 0)
+		return -1;
+	while ((n = read(fd, a->chunk, sizeof(a->chunk))) > 0)
+		if (draft_write(&d, a->chunk, (size_t)n, a->arg, err) < 0)
+			return -1;
+	if (n < 0)
+		return agent_fail(err, errno, "move", a->path);
+	if (draft_commit(&d, to_name, st.st_mode & 0777,
+			 (long long)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec,
+			 a->ask.flags & AGENT_OVERWRITE, a->arg, err) < 0)
+		return -1;
+	return unlinkat(from, name, 0) < 0 ? agent_fail(err, errno, "move", a->path) : 0;
+}
+
 int agent_do_move(struct agent *a, struct cay_error *err)
 {
 	_cleanup_(fd_closep) int from = -1, to = -1;
@@ -107,13 +135,14 @@ int agent_do_move(struct agent *a, struct cay_error *err)
 	if (agent_open_parent(a, a->path, false, &from, &name, err) < 0 ||
 	    agent_open_parent(a, a->arg, a->ask.flags & AGENT_PARENTS, &to, &to_name, err) < 0)
 		return -1;
-	if (move_entry(from, name, to, to_name, a->ask.flags & AGENT_OVERWRITE) == 0)
-		return agent_send_stat(a, to, to_name, AT_SYMLINK_NOFOLLOW, err);
-	/* What is in the way is at the other end. */
-	(void)agent_fail(err, errno, "move", errno == EEXIST ? a->arg : a->path);
-	if (err->sys_errno == EXDEV)
-		return cay_hint(err, "they are on different file systems: copy, then remove");
-	return -1;
+	if (move_entry(from, name, to, to_name, a->ask.flags & AGENT_OVERWRITE) < 0) {
+		/* What is in the way is at the other end. */
+		if (errno != EXDEV)
+			return agent_fail(err, errno, "move", errno == EEXIST ? a->arg : a->path);
+		if (move_file(a, from, name, to, to_name, err) < 0)
+			return -1;
+	}
+	return agent_send_stat(a, to, to_name, AT_SYMLINK_NOFOLLOW, err);
 }
 
 static int receive_body(struct agent *a, struct draft *d, struct cay_error *err)
