@@ -1,0 +1,135 @@
+/*
+ * sandbox.h: islands that live on: created, used again and again, ended by their
+ * owner or the reaper. All in the api's memory and in the store; the islands
+ * themselves are the launcher's.
+ *
+ * Three times, never mixed up: a command's time-out ends that command; the idle
+ * time-out ends a sandbox that nobody uses; its time to live ends it in any case.
+ */
+#pragma once
+
+#include "core/error.h"
+#include "core/id.h"
+#include "core/result.h"
+#include "session/agent_client.h"
+#include "session/job.h"
+#include "session/logs.h"
+#include "spec/request.h"
+#include "store/owner.h"
+#include "store/sandboxes.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct sandboxes;
+struct store;
+
+#define SANDBOX_IDLE_DEFAULT_MS    (3600ull * 1000)
+#define SANDBOX_COMMAND_DEFAULT_MS (300ull * 1000)
+#define SANDBOX_MAX_DEFAULT        100
+
+struct sandbox {
+	struct sandbox *next;
+	struct sandboxes *all;
+	char id[ID_SIZE];
+	char *name;             /* NULL: none */
+	struct owner owner;
+	struct request_body *body; /* what was asked for; its spec is the base of commands' */
+	struct plan *plan;      /* the island's */
+	struct island_ref ref;
+	enum sandbox_state state;
+	bool stands;            /* the island is there */
+	int64_t created_ms, last_used_ms, expires_ms; /* since 1970; expires 0: never */
+	uint64_t idle_timeout_ms;
+	struct isolation isolation;
+	struct logs logs;       /* what its commands print */
+	struct sandbox_job *jobs;
+	size_t busy;            /* commands, calls and terminals under way */
+	struct sandbox_wait *waits; /* who waits for the launcher's answer */
+	uint32_t memory_now_known : 1;
+	uint64_t memory_bytes;  /* as of the last look */
+	uint32_t processes;
+	struct usage usage;
+};
+
+/* What is told of a sandbox that ended: to those who hold something of it. */
+typedef void sandbox_ended_fn(void *ctx, const struct sandbox *s, const char *reason);
+
+struct sandboxes_config {
+	struct job_place place;
+	const struct settings *settings;
+	struct store *store; /* NULL: nothing is remembered (tests) */
+	size_t max;
+	sandbox_ended_fn *ended;
+	void *ctx;
+};
+
+struct sandboxes *sandboxes_new(const struct sandboxes_config *c, struct cay_error *err);
+/* Ends all of them. */
+void sandboxes_free(struct sandboxes *all);
+size_t sandboxes_live(const struct sandboxes *all);
+
+/* An answer of the launcher's; err NULL where it is well. Never from inside the call that asked. */
+typedef void sandbox_answer_fn(void *ctx, struct sandbox *s, const struct cay_error *err);
+
+/*
+ * body is taken over, also on failure. The answer comes when the island stands; a
+ * sandbox whose island could not be made is gone by then (s is valid in the call alone).
+ */
+int sandbox_create(struct sandboxes *all, const struct owner *owner, struct request_body *body,
+		   sandbox_answer_fn *fn, void *ctx, struct cay_error *err);
+
+/* By id, or by the name of one of the viewer's own. CAY_E_NOT_FOUND; CAY_E_EXPIRED for one that was. */
+struct sandbox *sandbox_find(struct sandboxes *all, const struct viewer *v, const char *id_or_name,
+			     struct cay_error *err);
+
+typedef void sandbox_each_fn(void *ctx, struct sandbox *s);
+void sandboxes_each(struct sandboxes *all, const struct viewer *v, sandbox_each_fn *fn, void *ctx);
+
+/* Ends it. reason: "deleted", "idle", "expired", "launcher". */
+void sandbox_end(struct sandbox *s, const char *reason);
+
+/*
+ * SERVICE_FREEZE, SERVICE_THAW, SERVICE_USAGE. CAY_E_CONFLICT where it makes no sense in
+ * its state. A waiting answer is cancelled by sandbox_forget(s, ctx).
+ */
+int sandbox_ask(struct sandbox *s, enum service_request_kind kind, sandbox_answer_fn *fn, void *ctx,
+		struct cay_error *err);
+void sandbox_forget(struct sandbox *s, const void *ctx);
+
+/* A command's order: the sandbox's base and the command's own. body is taken over. */
+int sandbox_order(struct sandbox *s, struct request_body *body, struct job_order *ret,
+		  struct cay_error *err);
+
+/*
+ * Starts a command; as job_start(). The sandbox passes reports on, keeps what is printed
+ * in its logs, and is not idle meanwhile. Free it by sandbox_job_free(), never by
+ * job_free().
+ */
+struct job *sandbox_start(struct sandbox *s, struct job_order *o, const struct job_events *events,
+			  void *ctx, struct cay_error *err);
+void sandbox_job_free(struct sandbox *s, struct job *j);
+
+/* An operation on its files. The sandbox is busy until sandbox_call_free(). */
+struct agent_call *sandbox_call(struct sandbox *s, const struct agent_ask *ask,
+				const struct agent_sink *sink, void *ctx, struct cay_error *err);
+void sandbox_call_free(struct sandbox *s, struct agent_call *call);
+
+/*
+ * A program on a terminal of the sandbox's own. *ret_sock is where the master comes as
+ * an fd (msg_recv of one byte), once. ended: the command's end, by its report. The
+ * sandbox is busy until sandbox_terminal_close(), which ends what still runs there.
+ */
+struct sandbox_terminal;
+typedef void sandbox_terminal_fn(void *ctx, const struct service_report *r);
+struct sandbox_terminal *sandbox_terminal(struct sandbox *s, struct job_order *o,
+					  sandbox_terminal_fn *ended, void *ctx, int *ret_sock,
+					  struct cay_error *err);
+void sandbox_terminal_close(struct sandbox_terminal *t);
+
+/* Somebody uses it now. */
+void sandbox_touch(struct sandbox *s);
+
+struct json;
+/* As the API shows it; the caller frees it. */
+struct json *sandbox_json(const struct sandbox *s);
