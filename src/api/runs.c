@@ -219,7 +219,7 @@ static int begin(struct exchange *x, struct request_body *body, struct cay_error
 		return cay_fail(err, CAY_E_INTERNAL, ENOMEM, "start the run");
 	}
 	e->background = background;
-	if (job_order_make(&order, &api->settings, body, NULL, err) == 0) {
+	if (job_order_make(&order, &api->settings, body, err) == 0) {
 		memcpy(e->id, order.plan->id, sizeof(e->id));
 		e->job = job_start(&api->place, NULL, &order, events || background ? &told : &quiet,
 				   e, err);
