@@ -16,15 +16,12 @@
 #include <linux/keyctl.h>
 #include <linux/securebits.h>
 #include <limits.h>
-#include <net/if.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -91,23 +88,6 @@ int confine_hostname(struct island *i _unused_, struct cay_error *err)
 	return sethostname(ISLAND_HOSTNAME, strlen(ISLAND_HOSTNAME)) < 0
 		       ? fail(err, "set the host name")
 		       : 0;
-}
-
-/*
- * Not by a clone flag: making a network takes longer than all the rest of the
- * clone, and in clone() the launcher would have to wait for it.
- */
-int confine_network(struct island *i, struct cay_error *err)
-{
-	struct ifreq lo = {.ifr_name = "lo", .ifr_flags = IFF_UP};
-	_cleanup_(fd_closep) int sock = -1;
-
-	if (i->network_ready)
-		return 0;
-	if (unshare(CLONE_NEWNET) < 0)
-		return fail(err, "make a network namespace");
-	sock = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	return sock < 0 || ioctl(sock, SIOCSIFFLAGS, &lo) < 0 ? fail(err, "bring up loopback") : 0;
 }
 
 int confine_keyring(struct island *i _unused_, struct cay_error *err)

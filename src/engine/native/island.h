@@ -8,7 +8,10 @@
  *       │                  │                        │
  *       └── control ───────┴────────────────────────┘   one SOCK_SEQPACKET pair
  *
- *   launcher -> island   MESSAGE_MAPPED    ids are mapped, cgroups are made (fds ride along)
+ *   launcher -> island   MESSAGE_MAPPED    ids are mapped
+ *   launcher -> island   MESSAGE_LIMITED   cgroups are made (fds ride along)
+ *   launcher -> island   MESSAGE_NETWORK   the network is made (its fd rides along); not where
+ *                                          it came from a pool, or the island is made ahead
  *   launcher -> island   MESSAGE_PROGRAM   only where made ahead: plan and stdio
  *   island -> launcher   MESSAGE_READY     all steps done, facts read back and found good
  *   launcher -> island   MESSAGE_GO        where held: files are in, exec
@@ -17,7 +20,7 @@
  *   island -> launcher   MESSAGE_EXITED    the program ended (wait status)
  *
  * Launcher and island work at the same time where they can: while the launcher
- * maps ids and makes cgroups, the island makes its network. The island itself
+ * makes cgroups and then a network, the island lays out its root. The island itself
  * checks what it reads back, by the same function as the launcher, and does not
  * wait for an answer unless it is held: that would cost two wake-ups.
  *
@@ -38,6 +41,8 @@
 
 enum message_kind {
 	MESSAGE_MAPPED = 1,
+	MESSAGE_LIMITED,
+	MESSAGE_NETWORK,
 	MESSAGE_PROGRAM,
 	MESSAGE_READY,
 	MESSAGE_GO,
@@ -106,7 +111,7 @@ struct island {
 	bool held;                      /* waits for MESSAGE_GO, and sends the scratch fd */
 	uint64_t skip;                  /* tests only: bits of steps left out */
 
-	/* From MESSAGE_MAPPED. */
+	/* From MESSAGE_LIMITED. */
 	struct provision provision;
 	int tasks[CONTROLLERS];
 
@@ -121,8 +126,9 @@ struct island {
 /* The rows of the table: see island.c. Where a step runs. */
 enum step_where {
 	STEP_EARLY,   /* init, before ids are mapped and cgroups made */
-	STEP_ROOT,    /* init, only where there is no template */
-	STEP_INIT,    /* init */
+	STEP_MAPPED,  /* init, when ids are mapped */
+	STEP_ROOT,    /* the same, only where there is no template */
+	STEP_INIT,    /* init, when cgroups are made, too */
 	STEP_PROGRAM, /* the program's process */
 	STEP_LAST,    /* the program's process, when files are in, before exec */
 };

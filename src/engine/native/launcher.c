@@ -4,6 +4,7 @@
 #include "base/fd.h"
 #include "engine/native/confine.h"
 #include "engine/native/island.h"
+#include "engine/native/network.h"
 #include "engine/native/rootfs.h"
 #include "engine/sys.h"
 
@@ -182,25 +183,12 @@ int launcher_make_template(struct launcher *l, struct cay_error *err)
 	return 0;
 }
 
-static int make_network(struct launcher *l)
-{
-	struct island up = {.network_ready = false};
-	struct cay_error err;
-	int fd = -1;
-
-	if (confine_network(&up, &err) == 0)
-		fd = open_namespace(getpid(), "net");
-	if (setns(l->own_net, CLONE_NEWNET) < 0)
-		abort(); /* this process is in the wrong network for good: nothing is safe to do */
-	return fd;
-}
-
 int launcher_fill_networks(struct launcher *l, size_t n, struct cay_error *err)
 {
 	if (l->own_net < 0)
 		l->own_net = open_namespace(getpid(), "net");
 	while (l->n_networks < size_min(n, NETWORK_POOL_MAX)) {
-		int fd = l->own_net < 0 ? l->own_net : make_network(l);
+		int fd = l->own_net < 0 ? l->own_net : network_make_apart(l->own_net);
 
 		if (fd < 0)
 			return cay_fail(err, CAY_E_ENGINE, -fd, "make a network namespace");
@@ -428,6 +416,7 @@ static int spawn(struct launcher *l, const struct plan *p, const int stdio[3], b
 		return cay_fail(err, CAY_E_ENGINE, errno, "make the control socket");
 	i->control = fd_above_stdio(pair[0]);
 	theirs = fd_above_stdio(pair[1]);
+	i->network_ready = !stdio || network >= 0;
 	i->pid = clone_island(l, i, use_template, network);
 	if (i->pid == 0) {
 		struct island inside = {
@@ -455,13 +444,16 @@ static int spawn(struct launcher *l, const struct plan *p, const int stdio[3], b
 static int provide(struct launcher *l, const struct plan *p, struct launched *i,
 		   struct cay_error *err)
 {
-	struct message m = {.kind = MESSAGE_MAPPED};
+	struct message mapped = {.kind = MESSAGE_MAPPED}, m = {.kind = MESSAGE_LIMITED};
 	int tasks[CONTROLLERS];
 	size_t n_tasks = 0;
 	int r = write_maps(i, l->many_ids);
 
 	if (r < 0)
 		return cay_fail(err, CAY_E_NOT_ENFORCEABLE, -r, "map the island's users");
+	r = msg_send(i->control, &mapped, sizeof(mapped), NULL, 0);
+	if (r < 0)
+		return cay_fail(err, CAY_E_ENGINE, -r, "talk to the island");
 	if (l->own_namespaces[0] == 0)
 		r = namespaces_read(l->own_namespaces);
 	if (r < 0)
@@ -478,7 +470,7 @@ static int provide(struct launcher *l, const struct plan *p, struct launched *i,
 		return cay_fail(err, CAY_E_ENGINE, -r, "talk to the island");
 	cgroup_read_back(&i->cgroup, &p->limits, &i->isolation);
 	keep_mounts(i);
-	return 0;
+	return i->network_ready ? 0 : network_provide(i->pidfd, i->control, err);
 }
 
 /* A step that was not allowed: by what is around us, as the steps themselves are always the same.

@@ -1,0 +1,24 @@
+/*
+ * network.h: the island's network: loopback, and nothing else.
+ *
+ * To make a network takes as long as all the rest of a set-up. Where the launcher
+ * would only wait, a process of its own makes it, in the island's user namespace,
+ * while init lays out the root; init enters it as one of its last steps.
+ */
+#pragma once
+
+#include "core/error.h"
+
+struct island;
+
+/* For the calling process, with loopback up. */
+int network_make(struct cay_error *err);
+
+/* One that nobody is in: its fd, or -1. own: the calling process's, which it comes back to. */
+int network_make_apart(int own);
+
+/* The launcher's: makes a network for the island behind pidfd and sends it there by control. */
+int network_provide(int pidfd, int control, struct cay_error *err);
+
+/* The step: enters the network that was provided; one made ahead makes its own. */
+int network_enter(struct island *i, struct cay_error *err);
