@@ -351,16 +351,17 @@ static uint64_t read_limit(int resource)
 
 int namespaces_read(uint64_t ret[NAMESPACES])
 {
-	static const char *const files[NAMESPACES] = {
-		"/proc/self/ns/user",   "/proc/self/ns/pid",  "/proc/self/ns/mnt",
-		"/proc/self/ns/net",    "/proc/self/ns/ipc",  "/proc/self/ns/uts",
-		"/proc/self/ns/cgroup", "/proc/self/ns/time",
-	};
+	static const char *const files[NAMESPACES] = {"user", "pid", "mnt",    "net",
+						      "ipc",  "uts", "cgroup", "time"};
+	_cleanup_(fd_closep) int dir =
+		openat(AT_FDCWD, "/proc/self/ns", O_PATH | O_DIRECTORY | O_CLOEXEC);
 
+	if (dir < 0)
+		return -errno;
 	for (int n = 0; n < NAMESPACES; n++) {
 		/* "net:[4026531840]". stat() says the same, but makes the kernel make an inode. */
 		char link[48];
-		ssize_t len = readlink(files[n], link, sizeof(link) - 1);
+		ssize_t len = readlinkat(dir, files[n], link, sizeof(link) - 1);
 		const char *number;
 
 		ret[n] = 0; /* a kernel without time namespaces has no such file */

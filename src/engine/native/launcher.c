@@ -554,6 +554,14 @@ static int conclude(const struct launcher *l, const struct plan *p, struct launc
 	return 0;
 }
 
+/* An island that gave up said why: that counts, not that it did not listen to us any more. */
+static bool has_spoken(const struct launched *i)
+{
+	struct pollfd said = {.fd = i->control, .events = POLLIN};
+
+	return poll(&said, 1, 0) > 0;
+}
+
 /* Clones an island and gives it what it needs; without stdio it waits for its program. */
 static int make_island(struct launcher *l, const struct plan *p, const int *stdio, bool held,
 		       struct launched *ret, struct cay_error *err)
@@ -570,7 +578,8 @@ static int make_island(struct launcher *l, const struct plan *p, const int *stdi
 	if (prepare(l, p, ret, err) == 0) {
 		if (stdio)
 			give_pipes(stdio, ret);
-		if (spawn(l, p, stdio, held, ret, err) == 0 && provide(l, p, ret, err) == 0)
+		if (spawn(l, p, stdio, held, ret, err) == 0 &&
+		    (provide(l, p, ret, err) == 0 || has_spoken(ret)))
 			return 0;
 	}
 	discard(ret);
