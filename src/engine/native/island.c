@@ -58,10 +58,7 @@ const struct step island_steps[] = {
 	{"bounding set", STEP_INIT, confine_bounding},
 	{"securebits", STEP_INIT, confine_securebits},
 	{"no new privileges", STEP_INIT, confine_no_new_privs},
-	/*
-	 * As late as can be: the launcher's side makes it meanwhile. Before init is shut:
-	 * where that is not root, it could not enter our user namespace any more.
-	 */
+	/* As late as can be: the launcher's side makes it meanwhile. */
 	{"network", STEP_INIT, network_enter},
 	{"shut init", STEP_INIT, confine_shut_init},
 	/* Last of init's: it denies what the steps above need. The program's process inherits it.

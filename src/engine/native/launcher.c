@@ -447,13 +447,14 @@ static int provide(struct launcher *l, const struct plan *p, struct launched *i,
 	struct message mapped = {.kind = MESSAGE_MAPPED}, m = {.kind = MESSAGE_LIMITED};
 	int tasks[CONTROLLERS];
 	size_t n_tasks = 0;
+	/* Now: with its ids changed it is shut to us, unless we may trace. */
+	_cleanup_(fd_closep) int user = i->network_ready ? -1 : open_namespace(i->pid, "user");
 	int r = write_maps(i, l->many_ids);
 
+	if (r == 0)
+		r = msg_send(i->control, &mapped, sizeof(mapped), NULL, 0);
 	if (r < 0)
 		return cay_fail(err, CAY_E_NOT_ENFORCEABLE, -r, "map the island's users");
-	r = msg_send(i->control, &mapped, sizeof(mapped), NULL, 0);
-	if (r < 0)
-		return cay_fail(err, CAY_E_ENGINE, -r, "talk to the island");
 	if (l->own_namespaces[0] == 0)
 		r = namespaces_read(l->own_namespaces);
 	if (r < 0)
@@ -470,7 +471,7 @@ static int provide(struct launcher *l, const struct plan *p, struct launched *i,
 		return cay_fail(err, CAY_E_ENGINE, -r, "talk to the island");
 	cgroup_read_back(&i->cgroup, &p->limits, &i->isolation);
 	keep_mounts(i);
-	return i->network_ready ? 0 : network_provide(i->pidfd, i->control, err);
+	return i->network_ready ? 0 : network_provide(user, i->control, err);
 }
 
 /* A step that was not allowed: by what is around us, as the steps themselves are always the same.

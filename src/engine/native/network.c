@@ -18,7 +18,7 @@
 
 /* Shared with the process that makes it, which borrows the launcher's memory. */
 struct maker {
-	int pidfd, control;
+	int user_namespace, control;
 	struct cay_error *err;
 };
 
@@ -59,7 +59,9 @@ static int make_for_island(void *arg)
 	_cleanup_(fd_closep) int net = -1;
 	int r;
 
-	if (setns(m->pidfd, CLONE_NEWUSER) < 0)
+	if (m->user_namespace < 0)
+		errno = -m->user_namespace;
+	if (m->user_namespace < 0 || setns(m->user_namespace, CLONE_NEWUSER) < 0)
 		return fail(m->err, "enter the island's user namespace");
 	if (network_make(m->err) < 0)
 		return -1;
@@ -75,10 +77,10 @@ static int make_for_island(void *arg)
  * launcher, which has done its part, sleeps meanwhile. What it made outlives it
  * by the fd on its way. No signal tells of its end: a caller may count those.
  */
-int network_provide(int pidfd, int control, struct cay_error *err)
+int network_provide(int user_namespace, int control, struct cay_error *err)
 {
 	static char stack[MAKER_STACK] __attribute__((aligned(16)));
-	struct maker m = {.pidfd = pidfd, .control = control, .err = err};
+	struct maker m = {.user_namespace = user_namespace, .control = control, .err = err};
 	int status = -1;
 	pid_t pid = clone(make_for_island, stack + sizeof(stack), CLONE_VM | CLONE_VFORK, &m);
 

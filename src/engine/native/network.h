@@ -17,8 +17,11 @@ int network_make(struct cay_error *err);
 /* One that nobody is in: its fd, or -1. own: the calling process's, which it comes back to. */
 int network_make_apart(int own);
 
-/* The launcher's: makes a network for the island behind pidfd and sends it there by control. */
-int network_provide(int pidfd, int control, struct cay_error *err);
+/*
+ * The launcher's: makes a network in an island's user namespace, an fd or why there
+ * is none (-errno), and sends it there by control.
+ */
+int network_provide(int user_namespace, int control, struct cay_error *err);
 
 /* The step: enters the network that was provided; one made ahead makes its own. */
 int network_enter(struct island *i, struct cay_error *err);
