@@ -10,8 +10,7 @@
  *
  *   launcher -> island   MESSAGE_MAPPED    ids are mapped
  *   launcher -> island   MESSAGE_LIMITED   cgroups are made (fds ride along)
- *   launcher -> island   MESSAGE_NETWORK   the network is made (its fd rides along); not where
- *                                          it came from a pool, or the island is made ahead
+ *   launcher -> island   MESSAGE_NETWORK   only by NETWORK_SENT: its fd rides along
  *   launcher -> island   MESSAGE_PROGRAM   only where made ahead: plan and stdio
  *   island -> launcher   MESSAGE_READY     all steps done, facts read back and found good
  *   launcher -> island   MESSAGE_GO        where held: files are in, exec
@@ -34,6 +33,7 @@
 #include "core/result.h"
 #include "engine/native/cgroup.h"
 #include "engine/native/hostdir.h"
+#include "engine/native/network.h"
 #include "policy/plan.h"
 
 #include <stdbool.h>
@@ -106,7 +106,7 @@ struct island {
 	const struct hostdir *hostdirs; /* one for each of the plan's mounts */
 	bool many_ids;                  /* a range is mapped; else only the island's user */
 	bool in_template;               /* the image's root is there already */
-	bool network_ready;             /* the network namespace came from a pool */
+	enum network_way network;       /* where it comes from */
 	bool ahead;                     /* plan, stdio and held come by MESSAGE_PROGRAM */
 	bool held;                      /* waits for MESSAGE_GO, and sends the scratch fd */
 	uint64_t skip;                  /* tests only: bits of steps left out */

@@ -21,6 +21,7 @@
 #include "engine/native/cgroup.h"
 #include "engine/native/hostdir.h"
 #include "engine/native/ids.h"
+#include "engine/native/network.h"
 #include "policy/mounts.h"
 #include "policy/plan.h"
 
@@ -87,9 +88,9 @@ struct launched {
 	pid_t pid;
 	int pidfd;
 	int control;
-	int mounts;         /* its mount namespace, where its end can wait; else -1 */
-	bool network_ready; /* it came from a pool, or the island makes its own */
-	int scratch;        /* where held: the root of its writable file system; else -1 */
+	int mounts; /* its mount namespace, where its end can wait; else -1 */
+	enum network_way network;
+	int scratch; /* where held: the root of its writable file system; else -1 */
 	struct cgroup cgroup;
 	uint32_t first_id; /* of its host ids; 0: it has no range */
 	struct hostdir hostdirs[PLAN_MOUNTS_MAX];
