@@ -132,6 +132,29 @@ static void template_gives_the_same(void **state _unused_)
 	free(plan);
 }
 
+/* Loopback is up and alone, whoever made it. */
+static void a_network_by_each_way(void **state _unused_)
+{
+	struct plan *plan = make_plan((const char *const[]){
+		"/bin/sh", "-c",
+		"grep -q 127.0.0.1 /proc/net/fib_trie && tail -n +3 /proc/net/dev | cut -d: -f1",
+		NULL});
+	struct isolation iso = {0};
+	struct cay_error err;
+	char out[64];
+
+	for (enum network_way way = NETWORK_ANY; way <= NETWORK_SENT; way++) {
+		struct launcher l;
+
+		launcher_init(&l, &no_rules);
+		l.network_way = way;
+		assert_int_equal(run(&l, plan, &iso, out, sizeof(out), &err), 0);
+		assert_string_equal(out + strspn(out, " "), "lo\n");
+		launcher_done(&l);
+	}
+	free(plan);
+}
+
 /* A pooled cgroup has the new limits, and nothing of the last island's ends. */
 static void a_pool_forgets(void **state _unused_)
 {
@@ -349,7 +372,7 @@ static const struct expectation expectations[] = {
 	{"host directories", NULL},
 };
 
-static void require_each_step(size_t ahead)
+static void require_each_step(size_t ahead, enum network_way way)
 {
 	struct plan *plan = make_plan((const char *const[]){"/bin/true", NULL});
 
@@ -367,6 +390,7 @@ static void require_each_step(size_t ahead)
 			fail_msg("the step '%s' has no expectation", island_steps[n].name);
 		launcher_init(&l, &no_rules);
 		l.skip_steps = 1ull << n;
+		l.network_way = way;
 		assert_int_equal(launcher_make_ahead(&l, plan, ahead, &err), 0);
 		code = run(&l, plan, &iso, NULL, 0, &err);
 		if (e && e->says && code != -1)
@@ -383,12 +407,13 @@ static void require_each_step(size_t ahead)
 
 static void each_step_is_required(void **state _unused_)
 {
-	require_each_step(0);
+	require_each_step(0, NETWORK_MADE);
+	require_each_step(0, NETWORK_SENT);
 }
 
 static void each_step_is_required_ahead(void **state _unused_)
 {
-	require_each_step(1);
+	require_each_step(1, NETWORK_ANY);
 }
 
 int main(void)
@@ -396,6 +421,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(runs_and_reads_back),
 		cmocka_unit_test(template_gives_the_same),
+		cmocka_unit_test(a_network_by_each_way),
 		cmocka_unit_test(a_pool_forgets),
 		cmocka_unit_test(a_pool_forgets_a_kill),
 		cmocka_unit_test(ahead_gives_the_same),

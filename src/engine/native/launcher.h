@@ -54,7 +54,8 @@ struct launcher {
 	size_t n_ahead;
 	int remains[REMAINS_MAX]; /* mount namespaces of islands that are gone */
 	size_t n_remains, max_remains;
-	uint64_t skip_steps; /* tests only: see island_steps */
+	uint64_t skip_steps;          /* tests only: see island_steps */
+	enum network_way network_way; /* tests only: one that is not chosen */
 };
 
 void launcher_init(struct launcher *l, const struct mount_rules *rules);

@@ -15,6 +15,7 @@ struct island;
 
 /* Where an island's network comes from. */
 enum network_way {
+	NETWORK_ANY,
 	NETWORK_MADE,   /* init makes it */
 	NETWORK_SENT,   /* network_provide() */
 	NETWORK_POOLED, /* the launcher was in it at the clone */
