@@ -143,11 +143,11 @@ static void a_network_by_each_way(void **state _unused_)
 	struct cay_error err;
 	char out[64];
 
-	for (enum network_way way = NETWORK_ANY; way <= NETWORK_SENT; way++) {
+	for (size_t ahead = 0; ahead < 2; ahead++) {
 		struct launcher l;
 
 		launcher_init(&l, &no_rules);
-		l.network_way = way;
+		assert_int_equal(launcher_make_ahead(&l, plan, ahead, &err), 0);
 		assert_int_equal(run(&l, plan, &iso, out, sizeof(out), &err), 0);
 		assert_string_equal(out + strspn(out, " "), "lo\n");
 		launcher_done(&l);
@@ -372,7 +372,7 @@ static const struct expectation expectations[] = {
 	{"host directories", NULL},
 };
 
-static void require_each_step(size_t ahead, enum network_way way)
+static void require_each_step(size_t ahead)
 {
 	struct plan *plan = make_plan((const char *const[]){"/bin/true", NULL});
 
@@ -390,9 +390,10 @@ static void require_each_step(size_t ahead, enum network_way way)
 			fail_msg("the step '%s' has no expectation", island_steps[n].name);
 		launcher_init(&l, &no_rules);
 		l.skip_steps = 1ull << n;
-		l.network_way = way;
-		assert_int_equal(launcher_make_ahead(&l, plan, ahead, &err), 0);
-		code = run(&l, plan, &iso, NULL, 0, &err);
+		/* One that gives up at once may be noticed while it is made. */
+		code = launcher_make_ahead(&l, plan, ahead, &err);
+		if (code == 0)
+			code = run(&l, plan, &iso, NULL, 0, &err);
 		if (e && e->says && code != -1)
 			fail_msg("without '%s' the program ran", island_steps[n].name);
 		if (e && e->says && !strstr(err.text, e->says))
@@ -407,13 +408,12 @@ static void require_each_step(size_t ahead, enum network_way way)
 
 static void each_step_is_required(void **state _unused_)
 {
-	require_each_step(0, NETWORK_MADE);
-	require_each_step(0, NETWORK_SENT);
+	require_each_step(0);
 }
 
 static void each_step_is_required_ahead(void **state _unused_)
 {
-	require_each_step(1, NETWORK_ANY);
+	require_each_step(1);
 }
 
 int main(void)

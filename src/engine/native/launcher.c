@@ -396,9 +396,7 @@ static int spawn(struct launcher *l, const struct plan *p, const int stdio[3], b
 		return cay_fail(err, CAY_E_ENGINE, errno, "make the control socket");
 	i->control = fd_above_stdio(pair[0]);
 	theirs = fd_above_stdio(pair[1]);
-	i->network = network >= 0 ? NETWORK_POOLED : l->network_way;
-	if (i->network == NETWORK_ANY)
-		i->network = network_way(stdio != NULL);
+	i->network = network >= 0 ? NETWORK_POOLED : stdio ? NETWORK_SENT : NETWORK_MADE;
 	i->pid = clone_island(l, i, use_template, network);
 	if (i->pid == 0) {
 		struct island inside = {

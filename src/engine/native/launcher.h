@@ -54,8 +54,7 @@ struct launcher {
 	size_t n_ahead;
 	int remains[REMAINS_MAX]; /* mount namespaces of islands that are gone */
 	size_t n_remains, max_remains;
-	uint64_t skip_steps;          /* tests only: see island_steps */
-	enum network_way network_way; /* tests only: one that is not chosen */
+	uint64_t skip_steps; /* tests only: see island_steps */
 };
 
 void launcher_init(struct launcher *l, const struct mount_rules *rules);

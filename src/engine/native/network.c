@@ -8,7 +8,6 @@
 #include <fcntl.h>
 #include <net/if.h>
 #include <sched.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
@@ -26,24 +25,6 @@ struct maker {
 static int fail(struct cay_error *err, const char *what)
 {
 	return cay_fail(err, CAY_E_ENGINE, errno, "%s", what);
-}
-
-/*
- * On a CPU that has other work it would not be done sooner, and the island would
- * wait for two of them instead of one. /proc/loadavg: "0.20 0.18 0.12 1/80 11206",
- * of which the fourth is how many run now, all of the machine, and we are one.
- */
-enum network_way network_way(bool awaited)
-{
-	char text[64];
-	unsigned running;
-	cpu_set_t have;
-
-	if (!awaited || fd_read_text_at(AT_FDCWD, "/proc/loadavg", text, sizeof(text)) < 0 ||
-	    sscanf(text, "%*s %*s %*s %u/", &running) != 1 ||
-	    sched_getaffinity(0, sizeof(have), &have) < 0)
-		return NETWORK_MADE;
-	return running < (unsigned)CPU_COUNT(&have) ? NETWORK_SENT : NETWORK_MADE;
 }
 
 /* Not by a clone flag: there, the launcher would have to wait for it. */

@@ -2,27 +2,21 @@
  * network.h: the island's network: loopback, and nothing else.
  *
  * To make a network takes a third of a set-up. Where the launcher would only wait,
- * and a CPU with it, a process of its own makes it, in the island's user namespace,
- * while init lays out the root; init enters it as one of its last steps.
+ * a process of its own makes it, in the island's user namespace, while init lays
+ * out the root; init enters it as one of its last steps.
  */
 #pragma once
 
 #include "core/error.h"
 
-#include <stdbool.h>
-
 struct island;
 
 /* Where an island's network comes from. */
 enum network_way {
-	NETWORK_ANY,
-	NETWORK_MADE,   /* init makes it */
+	NETWORK_MADE,   /* init makes it: on an island made ahead, for which nobody waits */
 	NETWORK_SENT,   /* network_provide() */
 	NETWORK_POOLED, /* the launcher was in it at the clone */
 };
-
-/* MADE or SENT, for an island that is awaited or not: see above. */
-enum network_way network_way(bool awaited);
 
 /* For the calling process, with loopback up. */
 int network_make(struct cay_error *err);
