@@ -11,6 +11,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/parse.h"
+#include "session/sandbox.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -161,6 +162,12 @@ static int start(struct daemon *d, struct cay_error *err)
 	api->runs = runs_new(api);
 	if (!api->place.islands || !api->place.drains || !api->runs)
 		return cay_fail(err, CAY_E_INTERNAL, ENOMEM, "start");
+	api->sandboxes = sandboxes_new(&(struct sandboxes_config){.place = api->place,
+								  .settings = &api->settings,
+								  .max = SANDBOX_MAX_DEFAULT},
+				       err);
+	if (!api->sandboxes)
+		return -1;
 	return keep_ready(api, err) < 0 ? -1 : start_server(api, tcp, err);
 }
 
@@ -168,6 +175,7 @@ static void stop(struct daemon *d)
 {
 	server_free(d->api.server);
 	runs_free(d->api.runs);
+	sandboxes_free(d->api.sandboxes);
 	drains_free(d->api.place.drains);
 	islands_free(d->api.place.islands);
 	settings_done(&d->api.settings);

@@ -3,14 +3,43 @@
 #include "api/exchange.h"
 #include "api/health.h"
 #include "api/runs.h"
+#include "api/sandboxes.h"
+#include "core/error.h"
 
+/* clang-format off: one a line */
 const struct route *const api_routes[] = {
-	&route_health,  &route_run_create, &route_run_list,
-	&route_run_get, &route_run_cancel, &route_run_events,
+	&route_health,
+	&route_run_create,
+	&route_run_list,
+	&route_run_get,
+	&route_run_cancel,
+	&route_run_events,
+	&route_sandbox_create,
+	&route_sandbox_list,
+	&route_sandbox_get,
+	&route_sandbox_patch,
+	&route_sandbox_delete,
+	&route_sandbox_pause,
+	&route_sandbox_resume,
+	&route_sandbox_run,
 	NULL,
 };
+/* clang-format on */
 
 struct api *api_of(const struct exchange *x)
 {
 	return exchange_server_ctx(x);
+}
+
+struct viewer api_viewer(const struct exchange *x)
+{
+	const struct peer *peer = exchange_request(x)->peer;
+
+	return (struct viewer){.owner = {.kind = OWNER_UID, .uid = peer->uid}, .all = true};
+}
+
+int api_check_open(const struct exchange *x, struct cay_error *err)
+{
+	return api_of(x)->draining ? cay_fail(err, CAY_E_AT_CAPACITY, 0, "the daemon is ending")
+				   : 0;
 }

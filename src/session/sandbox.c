@@ -125,7 +125,7 @@ void sandbox_look_for_end(struct sandbox *s)
 		sandbox_free(s);
 }
 
-static void remember(struct sandbox *s)
+void sandbox_remember(struct sandbox *s)
 {
 	_cleanup_(json_freep) struct json *labels = request_labels_json(s->body);
 	_cleanup_(json_freep) struct json *spec = sandbox_json(s);
@@ -191,7 +191,7 @@ static void on_ready(struct sandbox *s, const struct service_report *r)
 	strv_done(&s->isolation.degraded);
 	(void)isolation_unpack(&r->isolation, &s->isolation);
 	s->last_used_ms = sandbox_now_ms();
-	remember(s);
+	sandbox_remember(s);
 	answer(s, NULL);
 }
 
@@ -208,7 +208,7 @@ static void on_usage(struct sandbox *s, const struct service_report *r)
 	if (w && w->kind == SERVICE_THAW)
 		s->state = SANDBOX_LIVE;
 	if (was_paused != (s->state == SANDBOX_PAUSED))
-		remember(s);
+		sandbox_remember(s);
 	answer(s, NULL);
 }
 
@@ -311,8 +311,13 @@ static int make_plan(struct sandbox *s, struct cay_error *err)
 {
 	struct spec *spec = &s->body->spec;
 
+	uint64_t max = s->all->config.settings->maximum.timeout_ms;
+
 	spec->kind = SPEC_ARGV;
 	spec->live_roots = &s->all->roots;
+	if (!spec->limits.timeout_ms) /* a command's */
+		spec->limits.timeout_ms =
+			max && max < SANDBOX_COMMAND_DEFAULT_MS ? max : SANDBOX_COMMAND_DEFAULT_MS;
 	if (spec->args.len == 0 && strv_add(&spec->args, "/bin/true") < 0)
 		return cay_fail(err, CAY_E_INTERNAL, ENOMEM, "make the sandbox");
 	return plan_make(spec, s->all->config.settings, NULL, NULL, &s->plan, err);

@@ -46,8 +46,7 @@ struct sandbox {
 	struct sandbox_job *jobs;
 	size_t busy;                /* commands, calls and terminals under way */
 	struct sandbox_wait *waits; /* who waits for the launcher's answer */
-	uint32_t memory_now_known : 1;
-	uint64_t memory_bytes; /* as of the last look */
+	uint64_t memory_bytes;      /* as of the last look */
 	uint32_t processes;
 	struct usage usage;
 };
@@ -130,6 +129,9 @@ void sandbox_terminal_close(struct sandbox_terminal *t);
 
 /* Somebody uses it now. */
 void sandbox_touch(struct sandbox *s);
+
+/* Puts what was changed into the store. */
+void sandbox_remember(struct sandbox *s);
 
 struct json;
 /* As the API shows it; the caller frees it. */

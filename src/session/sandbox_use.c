@@ -72,13 +72,8 @@ static int inherit(const struct sandbox *s, struct spec *spec)
 {
 	const struct spec *base = &s->body->spec;
 	struct limits limits = base->limits;
-	uint64_t max = s->all->config.settings->maximum.timeout_ms;
 	int r = merge_env(base, spec);
 
-	if (!limits.timeout_ms)
-		limits.timeout_ms = SANDBOX_COMMAND_DEFAULT_MS;
-	if (max && limits.timeout_ms > max)
-		limits.timeout_ms = max;
 	if (spec->limits.timeout_ms)
 		limits.timeout_ms = spec->limits.timeout_ms;
 	if (spec->limits.output_bytes)
