@@ -2,8 +2,10 @@
 
 #include "api/exchange.h"
 #include "api/health.h"
+#include "api/logs.h"
 #include "api/runs.h"
 #include "api/sandboxes.h"
+#include "api/terminal.h"
 #include "core/error.h"
 
 /* clang-format off: one a line */
@@ -22,6 +24,8 @@ const struct route *const api_routes[] = {
 	&route_sandbox_pause,
 	&route_sandbox_resume,
 	&route_sandbox_run,
+	&route_logs,
+	&route_terminal,
 	NULL,
 };
 /* clang-format on */
