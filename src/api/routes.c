@@ -8,21 +8,11 @@
 
 /* clang-format off: one a line */
 const struct route *const api_routes[] = {
-	&route_health,
-	&route_run_create,
-	&route_run_list,
-	&route_run_get,
-	&route_run_cancel,
-	&route_run_events,
-	&route_sandbox_create,
-	&route_sandbox_list,
-	&route_sandbox_get,
-	&route_sandbox_patch,
-	&route_sandbox_delete,
-	&route_sandbox_pause,
-	&route_sandbox_resume,
-	&route_sandbox_run,
-	NULL,
+	&route_health,         &route_run_create,     &route_run_list,
+	&route_run_get,        &route_run_cancel,     &route_run_events,
+	&route_sandbox_create, &route_sandbox_list,   &route_sandbox_get,
+	&route_sandbox_patch,  &route_sandbox_delete, &route_sandbox_pause,
+	&route_sandbox_resume, &route_sandbox_run,    NULL,
 };
 /* clang-format on */
 
