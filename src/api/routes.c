@@ -1,18 +1,40 @@
 #include "api/api.h"
 
 #include "api/exchange.h"
+#include "api/files.h"
 #include "api/health.h"
 #include "api/runs.h"
 #include "api/sandboxes.h"
 #include "core/error.h"
 
-/* clang-format off: one a line */
+/* One a line. */
+/* clang-format off */
 const struct route *const api_routes[] = {
-	&route_health,         &route_run_create,     &route_run_list,
-	&route_run_get,        &route_run_cancel,     &route_run_events,
-	&route_sandbox_create, &route_sandbox_list,   &route_sandbox_get,
-	&route_sandbox_patch,  &route_sandbox_delete, &route_sandbox_pause,
-	&route_sandbox_resume, &route_sandbox_run,    NULL,
+	&route_health,
+	&route_run_create,
+	&route_run_list,
+	&route_run_get,
+	&route_run_cancel,
+	&route_run_events,
+	&route_sandbox_create,
+	&route_sandbox_list,
+	&route_sandbox_get,
+	&route_sandbox_patch,
+	&route_sandbox_delete,
+	&route_sandbox_pause,
+	&route_sandbox_resume,
+	&route_sandbox_run,
+	&route_file_read,
+	&route_file_write,
+	&route_file_remove,
+	&route_file_list,
+	&route_file_stat,
+	&route_file_mkdir,
+	&route_file_move,
+	&route_file_pack,
+	&route_file_unpack,
+	&route_file_watch,
+	NULL,
 };
 /* clang-format on */
 
