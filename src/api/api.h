@@ -14,6 +14,7 @@ struct cay_error;
 struct runs;
 struct sandboxes;
 struct server;
+struct terminals;
 
 struct api {
 	struct loop *loop; /* place.loop */
@@ -22,6 +23,7 @@ struct api {
 	struct server *server;
 	struct runs *runs;
 	struct sandboxes *sandboxes;
+	struct terminals *terminals;
 	bool draining; /* no new work is taken */
 };
 

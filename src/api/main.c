@@ -4,8 +4,10 @@
  */
 #include "api/api.h"
 #include "api/inherit.h"
+#include "api/logs.h"
 #include "api/runs.h"
 #include "api/server.h"
+#include "api/terminal.h"
 #include "base/attr.h"
 #include "base/buf.h"
 #include "base/fd.h"
@@ -74,6 +76,8 @@ static void on_signal(struct loop_fd *f, uint32_t events _unused_)
 	if (read(f->fd, &info, sizeof(info)) != (ssize_t)sizeof(info) || d->api.draining)
 		return;
 	d->api.draining = true;
+	logs_leave(d->api.sandboxes);
+	terminals_leave(d->api.terminals);
 	server_drain(d->api.server);
 	(void)loop_after(d->api.loop, &d->drain, 0);
 }
@@ -160,7 +164,8 @@ static int start(struct daemon *d, struct cay_error *err)
 		.drains = drains_new(api->loop),
 	};
 	api->runs = runs_new(api);
-	if (!api->place.islands || !api->place.drains || !api->runs)
+	api->terminals = terminals_new(api->loop);
+	if (!api->place.islands || !api->place.drains || !api->runs || !api->terminals)
 		return cay_fail(err, CAY_E_INTERNAL, ENOMEM, "start");
 	api->sandboxes = sandboxes_new(&(struct sandboxes_config){.place = api->place,
 								  .settings = &api->settings,
@@ -175,6 +180,7 @@ static void stop(struct daemon *d)
 {
 	server_free(d->api.server);
 	runs_free(d->api.runs);
+	terminals_free(d->api.terminals);
 	sandboxes_free(d->api.sandboxes);
 	drains_free(d->api.place.drains);
 	islands_free(d->api.place.islands);

@@ -3,8 +3,10 @@
 #include "api/exchange.h"
 #include "api/files.h"
 #include "api/health.h"
+#include "api/logs.h"
 #include "api/runs.h"
 #include "api/sandboxes.h"
+#include "api/terminal.h"
 #include "core/error.h"
 
 /* One a line. */
@@ -34,6 +36,8 @@ const struct route *const api_routes[] = {
 	&route_file_pack,
 	&route_file_unpack,
 	&route_file_watch,
+	&route_logs,
+	&route_terminal,
 	NULL,
 };
 /* clang-format on */
