@@ -1,6 +1,7 @@
 #include "api/api.h"
 
 #include "api/exchange.h"
+#include "api/files.h"
 #include "api/health.h"
 #include "api/logs.h"
 #include "api/runs.h"
@@ -8,7 +9,8 @@
 #include "api/terminal.h"
 #include "core/error.h"
 
-/* clang-format off: one a line */
+/* One a line. */
+/* clang-format off */
 const struct route *const api_routes[] = {
 	&route_health,
 	&route_run_create,
@@ -24,6 +26,16 @@ const struct route *const api_routes[] = {
 	&route_sandbox_pause,
 	&route_sandbox_resume,
 	&route_sandbox_run,
+	&route_file_read,
+	&route_file_write,
+	&route_file_remove,
+	&route_file_list,
+	&route_file_stat,
+	&route_file_mkdir,
+	&route_file_move,
+	&route_file_pack,
+	&route_file_unpack,
+	&route_file_watch,
 	&route_logs,
 	&route_terminal,
 	NULL,
