@@ -338,11 +338,12 @@ def test_a_paused_sandbox(daemon, sandbox):
 
 
 def test_not_idle_while_attached(daemon):
-    id = daemon.sandbox(idle_timeout=1)
+    id, other = daemon.sandbox(idle_timeout=1), daemon.sandbox(idle_timeout=1)
     with shell(daemon, id) as t:
         time.sleep(3)
         t.type("echo here\n")
         t.until("here\r\n")
+    assert daemon.call("GET", f"/v1/sandboxes/{other}").status == 410
     daemon.call("DELETE", f"/v1/sandboxes/{id}")
 
 
