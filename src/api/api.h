@@ -8,14 +8,25 @@
 #include "settings/settings.h"
 
 #include <stdbool.h>
+#include <stdint.h>
 
+struct events;
+struct keeper;
+struct metrics;
+struct quota;
 struct runs;
 struct server;
+struct store;
 
 struct api {
 	struct loop *loop; /* place.loop */
 	struct settings settings;
 	struct job_place place; /* where programs run */
+	struct store *store;
+	struct keeper *keeper; /* commits what is gathered in the store, and forgets what is old */
+	struct quota *quota;
+	struct metrics *metrics;
+	struct events *events;
 	struct server *server;
 	struct runs *runs;
 	bool draining; /* no new work is taken */
@@ -25,6 +36,10 @@ struct exchange;
 
 /* Of the exchange's server. */
 struct api *api_of(const struct exchange *x);
+
+/* The time of the clock, since 1970, for what is kept; and one that never jumps, for quotas. */
+int64_t api_now_ms(void);
+int64_t api_monotonic_ms(void);
 
 /* Every operation there is; ends with a NULL. */
 extern const struct route *const api_routes[];
