@@ -54,6 +54,11 @@ void json_freep(struct json **j)
 	json_free(*j);
 }
 
+struct json *json_share(const struct json *j)
+{
+	return out_of(json_incref(in(j)));
+}
+
 void json_set(struct json *object, const char *key, struct json *value)
 {
 	if (json_object_set_new(in(object), key, in(value)) < 0)
