@@ -4,13 +4,16 @@
  */
 #include "api/api.h"
 #include "api/inherit.h"
+#include "api/logs.h"
 #include "api/runs.h"
 #include "api/server.h"
+#include "api/terminal.h"
 #include "base/attr.h"
 #include "base/buf.h"
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/parse.h"
+#include "session/sandbox.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -73,6 +76,8 @@ static void on_signal(struct loop_fd *f, uint32_t events _unused_)
 	if (read(f->fd, &info, sizeof(info)) != (ssize_t)sizeof(info) || d->api.draining)
 		return;
 	d->api.draining = true;
+	logs_leave(d->api.sandboxes);
+	terminals_leave(d->api.terminals);
 	server_drain(d->api.server);
 	(void)loop_after(d->api.loop, &d->drain, 0);
 }
@@ -159,8 +164,15 @@ static int start(struct daemon *d, struct cay_error *err)
 		.drains = drains_new(api->loop),
 	};
 	api->runs = runs_new(api);
-	if (!api->place.islands || !api->place.drains || !api->runs)
+	api->terminals = terminals_new(api->loop);
+	if (!api->place.islands || !api->place.drains || !api->runs || !api->terminals)
 		return cay_fail(err, CAY_E_INTERNAL, ENOMEM, "start");
+	api->sandboxes = sandboxes_new(&(struct sandboxes_config){.place = api->place,
+								  .settings = &api->settings,
+								  .max = SANDBOX_MAX_DEFAULT},
+				       err);
+	if (!api->sandboxes)
+		return -1;
 	return keep_ready(api, err) < 0 ? -1 : start_server(api, tcp, err);
 }
 
@@ -168,6 +180,8 @@ static void stop(struct daemon *d)
 {
 	server_free(d->api.server);
 	runs_free(d->api.runs);
+	terminals_free(d->api.terminals);
+	sandboxes_free(d->api.sandboxes);
 	drains_free(d->api.place.drains);
 	islands_free(d->api.place.islands);
 	settings_done(&d->api.settings);

@@ -3,9 +3,10 @@
 #include "api/api.h"
 #include "api/exchange.h"
 #include "api/run_stream.h"
+#include "api/sandboxes.h"
 #include "base/attr.h"
 #include "base/json.h"
-#include "session/job.h"
+#include "session/sandbox.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -22,7 +23,8 @@ struct run_entry {
 	struct run_entry *older, *newer; /* among those that are over */
 	struct runs *runs;
 	char id[ID_SIZE];
-	struct job *job; /* NULL: over */
+	struct job *job;         /* NULL: over */
+	struct sandbox *sandbox; /* where it runs; NULL: on an island of its own */
 	bool background;
 	struct run_stream stream; /* who hears of it */
 	struct exchange *waiting; /* for the plain result; NULL */
@@ -64,6 +66,15 @@ static struct run_entry *entry_find(struct runs *r, const char *id)
 	return e;
 }
 
+static void drop_job(struct run_entry *e)
+{
+	if (e->job && e->sandbox)
+		sandbox_job_free(e->sandbox, e->job);
+	else
+		job_free(e->job);
+	e->job = NULL;
+}
+
 static void entry_free(struct run_entry *e)
 {
 	struct run_entry **at = &e->runs->buckets[bucket_of(e->id)];
@@ -72,7 +83,7 @@ static void entry_free(struct run_entry *e)
 		at = &(*at)->next;
 	if (*at)
 		*at = e->next;
-	job_free(e->job);
+	drop_job(e);
 	run_stream_done(&e->stream);
 	json_free(e->result);
 	free(e);
@@ -133,8 +144,7 @@ static void on_ended(struct job *j, const struct result *res, const struct cay_e
 	if (x)
 		exchange_watch(x, NULL, NULL);
 	run_stream_end(&e->stream, res ? "result" : "error", e->result, err);
-	job_free(e->job);
-	e->job = NULL;
+	drop_job(e);
 	e->runs->n_active--;
 	if (e->background)
 		keep_finished(e);
@@ -206,7 +216,26 @@ static void answer_id(struct exchange *x, const struct run_entry *e)
 	exchange_respond_json(x, 202, j);
 }
 
-static int begin(struct exchange *x, struct request_body *body, struct cay_error *err)
+/* The order, by the place it is for. body is taken over. */
+static int make_order(struct api *api, struct sandbox *s, struct request_body *body,
+		      struct job_order *ret, struct cay_error *err)
+{
+	return s ? sandbox_order(s, body, ret, err)
+		 : job_order_make(ret, &api->settings, body, err);
+}
+
+static struct job *start(struct run_entry *e, struct job_order *o, const struct job_events *events,
+			 struct cay_error *err)
+{
+	struct api *api = e->runs->api;
+
+	memcpy(e->id, o->plan->id, sizeof(e->id));
+	return e->sandbox ? sandbox_start(e->sandbox, o, events, e, err)
+			  : job_start(&api->place, NULL, o, events, e, err);
+}
+
+static int begin(struct exchange *x, struct sandbox *s, struct request_body *body,
+		 struct cay_error *err)
 {
 	struct api *api = api_of(x);
 	struct run_entry *e = entry_new(api->runs);
@@ -219,11 +248,9 @@ static int begin(struct exchange *x, struct request_body *body, struct cay_error
 		return cay_fail(err, CAY_E_INTERNAL, ENOMEM, "start the run");
 	}
 	e->background = background;
-	if (job_order_make(&order, &api->settings, body, NULL, err) == 0) {
-		memcpy(e->id, order.plan->id, sizeof(e->id));
-		e->job = job_start(&api->place, NULL, &order, events || background ? &told : &quiet,
-				   e, err);
-	}
+	e->sandbox = s;
+	if (make_order(api, s, body, &order, err) == 0)
+		e->job = start(e, &order, events || background ? &told : &quiet, err);
 	if (!e->job) {
 		job_order_done(&order);
 		free(e);
@@ -241,7 +268,7 @@ static int begin(struct exchange *x, struct request_body *body, struct cay_error
 	return 0;
 }
 
-static void run_create(struct exchange *x)
+static void create(struct exchange *x, struct sandbox *s)
 {
 	const struct request *q = exchange_request(x);
 	struct request_body *body = calloc(1, sizeof(*body));
@@ -250,18 +277,32 @@ static void run_create(struct exchange *x)
 
 	if (!body)
 		r = cay_fail(&err, CAY_E_INTERNAL, ENOMEM, "read the request");
-	else if (api_of(x)->draining)
-		r = cay_fail(&err, CAY_E_AT_CAPACITY, 0, "the daemon is ending");
+	else if (api_check_open(x, &err) < 0)
+		r = -1;
 	else
-		r = request_parse(body, REQUEST_RUN, q->body, q->body_len, &err);
-	if (r == 0)
-		r = begin(x, body, &err); /* which takes the body over */
-	else if (body) {
+		r = request_parse(body, s ? REQUEST_COMMAND : REQUEST_RUN, q->body, q->body_len,
+				  &err);
+	if (r == 0) {
+		r = begin(x, s, body, &err); /* which takes the body over */
+	} else if (body) {
 		request_body_done(body);
 		free(body);
 	}
 	if (r < 0)
 		exchange_fail(x, &err);
+}
+
+static void run_create(struct exchange *x)
+{
+	create(x, NULL);
+}
+
+static void sandbox_run(struct exchange *x)
+{
+	struct sandbox *s = sandbox_of(x);
+
+	if (s)
+		create(x, s);
 }
 
 static struct run_entry *find_or_fail(struct exchange *x)
@@ -380,6 +421,14 @@ const struct route route_run_create = {
 	.flags = ROUTE_CANCELS_ON_FIN,
 	.max_body = REQUEST_MAX_BYTES,
 	.name = "run.create",
+};
+const struct route route_sandbox_run = {
+	.method = "POST",
+	.pattern = "/v1/sandboxes/{id}/runs",
+	.handle = sandbox_run,
+	.flags = ROUTE_CANCELS_ON_FIN,
+	.max_body = REQUEST_MAX_BYTES,
+	.name = "sandbox.run",
 };
 const struct route route_run_list = {
 	.method = "GET", .pattern = "/v1/runs", .handle = run_list, .name = "run.list"};

@@ -9,7 +9,7 @@ struct api;
 struct runs;
 
 extern const struct route route_run_create, route_run_list, route_run_get, route_run_cancel,
-	route_run_events;
+	route_run_events, route_sandbox_run;
 
 /* The runs of a daemon. NULL: no memory. */
 struct runs *runs_new(struct api *api);

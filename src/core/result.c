@@ -48,6 +48,17 @@ void result_done(struct result *r)
 	*r = (struct result){0};
 }
 
+int isolation_copy(struct isolation *ret, const struct isolation *from)
+{
+	int r = 0;
+
+	*ret = *from;
+	ret->degraded = (struct strv){0};
+	for (size_t i = 0; i < from->degraded.len && r == 0; i++)
+		r = strv_add(&ret->degraded, from->degraded.items[i]);
+	return r;
+}
+
 int result_exit_code(const struct result *r)
 {
 	switch (r->status) {
@@ -204,7 +215,7 @@ struct json *result_json(const struct result *r)
 	json_set_str(o, "network", r->isolation.network);
 	json_set(o, "egress", json_new_array());
 	json_set_bool(o, "sandboxed", r->sandboxed);
-	json_set_null(o, "sandbox");
+	json_set_str(o, "sandbox", r->sandbox[0] ? r->sandbox : NULL);
 	json_set(o, "isolation", isolation_json(&r->isolation));
 	return o;
 }

@@ -83,11 +83,15 @@ struct result {
 	size_t n_files;
 	struct usage usage;
 	char *engine, *engine_reason, *image, *language, *version;
+	char sandbox[ID_SIZE]; /* "": an island of its own */
 	bool sandboxed;
 	struct isolation isolation;
 };
 
 void result_done(struct result *r);
+
+/* A copy of its own; 0 or -ENOMEM. */
+int isolation_copy(struct isolation *ret, const struct isolation *from);
 
 struct json;
 

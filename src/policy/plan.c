@@ -8,6 +8,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -45,6 +46,10 @@ static void push_all(struct builder *b, struct plan_list *list, const struct str
 static void add_mount(struct builder *b, const char *source, const char *target, enum access access,
 		      enum mount_kind kind)
 {
+	if (b->head.n_mounts == PLAN_MOUNTS_MAX) {
+		b->failed = -E2BIG;
+		return;
+	}
 	b->head.mounts[b->head.n_mounts++] = (struct plan_mount){
 		.source = add(b, source),
 		.target = add(b, target),
@@ -93,6 +98,28 @@ static int merge_env(struct strv *env, const struct strv *more)
 }
 
 /*
+ * What is installed in a sandbox stays in its home, and is found there: pip's user
+ * base and caches are below it anyway. Debian's guard against pip is for the host's
+ * own Python, which nobody can write to here.
+ */
+static int let_install(const struct spec *spec, struct strv *env)
+{
+	const char *home = spec->workspace.source ? "/tmp" : ISLAND_WORKSPACE;
+	const char *path = strv_get_env(env, "PATH");
+	char text[512];
+	int r;
+
+	(void)snprintf(text, sizeof(text), "%s/.local/bin:%s", home, path ? path : "");
+	r = strv_set_env(env, "PATH", text);
+	if (r == 0)
+		r = strv_set_env(env, "PIP_BREAK_SYSTEM_PACKAGES", "1");
+	if (r == 0)
+		r = strv_set_env(env, "PIP_DISABLE_PIP_VERSION_CHECK", "1");
+	(void)snprintf(text, sizeof(text), "%s/.local", home);
+	return r < 0 ? r : strv_set_env(env, "NPM_CONFIG_PREFIX", text);
+}
+
+/*
  * Thread pools need no variables: the CPUs that may be used are the ones in sight.
  * Memory is not: go alone reads a variable for it, and collects garbage before the
  * limit is reached if told so a little below it.
@@ -119,6 +146,8 @@ static int decide_env(const struct spec *spec, const struct limits *limits,
 	if (r == 0)
 		r = strv_addf(env, "GOMEMLIMIT=%llu",
 			      (unsigned long long)(limits->memory_bytes / 10 * 9));
+	if (r == 0 && spec->live_roots)
+		r = let_install(spec, env);
 	if (r == 0)
 		r = merge_env(env, needed);
 	return r < 0 ? r : merge_env(env, &spec->env);
@@ -209,7 +238,10 @@ int plan_make(const struct spec *spec, const struct settings *settings,
 	push_all(&b, &b.head.argv, &command.argv);
 	push_all(&b, &b.head.env, &env);
 	b.head.workdir = add(&b, spec->workdir ? spec->workdir : ISLAND_WORKSPACE);
-	if (runtime && runtime->root[0])
+	for (size_t i = 0; spec->live_roots && i < spec->live_roots->len; i++)
+		add_mount(&b, spec->live_roots->items[i], spec->live_roots->items[i], ACCESS_READ,
+			  MOUNT_OPERATOR);
+	if (!spec->live_roots && runtime && runtime->root[0])
 		add_mount(&b, runtime->root, runtime->root, ACCESS_READ, MOUNT_OPERATOR);
 	if (spec->workspace.source)
 		add_mount(&b, spec->workspace.source, ISLAND_WORKSPACE, spec->workspace.access,

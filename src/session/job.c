@@ -31,6 +31,12 @@ const struct isolation *job_isolation(const struct job *j)
 	return &j->result.isolation;
 }
 
+void job_tap(struct job *j, job_tap_fn *fn, void *ctx)
+{
+	j->tap = fn;
+	j->tap_ctx = ctx;
+}
+
 void job_go_on(struct job *j)
 {
 	(void)loop_after(j->place.loop, &j->next, 0);
@@ -113,6 +119,9 @@ static void describe(struct job *j)
 		r->version = o->runtime.version[0] ? strdup(o->runtime.version) : NULL;
 	}
 	r->usage.wall_ms = clock_ms_since(j->start_ns);
+	memcpy(r->sandbox, o->sandbox, sizeof(r->sandbox));
+	if (!r->isolation.user && o->isolation)
+		(void)isolation_copy(&r->isolation, o->isolation);
 }
 
 static void finish(struct job *j)

@@ -44,14 +44,14 @@ struct job_order {
 	bool has_runtime;
 	struct script script;
 	struct plan *plan;
+	/* On a live island: whose, and what holds it (borrowed until the job has ended). */
+	char sandbox[ID_SIZE];
+	const struct isolation *isolation;
 };
 
-/*
- * Chooses the runtime and makes the plan. body is taken over, also on failure. like: the
- * plan of the live island that it is for, or NULL.
- */
+/* Chooses the runtime and makes the plan. body is taken over, also on failure. */
 int job_order_make(struct job_order *o, const struct settings *settings, struct request_body *body,
-		   const struct plan *like, struct cay_error *err);
+		   struct cay_error *err);
 void job_order_done(struct job_order *o);
 
 /* Where jobs are carried out. */
@@ -79,6 +79,10 @@ const struct isolation *job_isolation(const struct job *j);
 void job_cancel(struct job *j, enum cause cause, int signal);
 
 void job_resume(struct job *j, enum stream s);
+
+/* Also hears what is printed, before the one who asked for the job. */
+typedef void job_tap_fn(void *ctx, struct job *j, enum stream s, const char *data, size_t len);
+void job_tap(struct job *j, job_tap_fn *fn, void *ctx);
 
 /* What the launcher says of a command of a live island; false: it is not this job's. */
 bool job_report(struct job *j, const struct service_report *r);

@@ -30,6 +30,8 @@ struct job {
 	uint32_t command; /* that runs now; 0: the island itself is the job's */
 	struct job_order order;
 	const struct job_events *events;
+	job_tap_fn *tap; /* or NULL */
+	void *tap_ctx;
 	void *ctx;
 	enum job_step step;
 	uint64_t start_ns;

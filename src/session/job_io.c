@@ -62,6 +62,8 @@ static bool take(struct job_stream *s)
 		return false;
 	}
 	keep(j, s->which, chunk, (size_t)n);
+	if (j->tap)
+		j->tap(j->tap_ctx, j, s->which, chunk, (size_t)n);
 	if (j->events->output && j->step != STEP_COMPILE &&
 	    j->events->output(j, s->which, chunk, (size_t)n))
 		s->paused = true;

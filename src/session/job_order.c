@@ -31,7 +31,7 @@ static int choose_runtime(struct job_order *o, struct cay_error *err)
 }
 
 int job_order_make(struct job_order *o, const struct settings *settings, struct request_body *body,
-		   const struct plan *like, struct cay_error *err)
+		   struct cay_error *err)
 {
 	struct spec *spec = &body->spec;
 
@@ -42,6 +42,5 @@ int job_order_make(struct job_order *o, const struct settings *settings, struct 
 	if (plan_make(spec, settings, o->has_runtime ? &o->runtime : NULL,
 		      o->script.path[0] ? o->script.path : NULL, &o->plan, err) < 0)
 		return -1;
-	(void)like;
 	return 0;
 }

@@ -32,22 +32,21 @@ struct sandbox {
 	struct sandbox *next;
 	struct sandboxes *all;
 	char id[ID_SIZE];
-	char *name;             /* NULL: none */
+	char *name; /* NULL: none */
 	struct owner owner;
 	struct request_body *body; /* what was asked for; its spec is the base of commands' */
-	struct plan *plan;      /* the island's */
+	struct plan *plan;         /* the island's */
 	struct island_ref ref;
 	enum sandbox_state state;
-	bool stands;            /* the island is there */
+	bool stands;                                  /* the island is there */
 	int64_t created_ms, last_used_ms, expires_ms; /* since 1970; expires 0: never */
 	uint64_t idle_timeout_ms;
 	struct isolation isolation;
-	struct logs logs;       /* what its commands print */
+	struct logs logs; /* what its commands print */
 	struct sandbox_job *jobs;
-	size_t busy;            /* commands, calls and terminals under way */
+	size_t busy;                /* commands, calls and terminals under way */
 	struct sandbox_wait *waits; /* who waits for the launcher's answer */
-	uint32_t memory_now_known : 1;
-	uint64_t memory_bytes;  /* as of the last look */
+	uint64_t memory_bytes;      /* as of the last look */
 	uint32_t processes;
 	struct usage usage;
 };
@@ -79,7 +78,8 @@ typedef void sandbox_answer_fn(void *ctx, struct sandbox *s, const struct cay_er
 int sandbox_create(struct sandboxes *all, const struct owner *owner, struct request_body *body,
 		   sandbox_answer_fn *fn, void *ctx, struct cay_error *err);
 
-/* By id, or by the name of one of the viewer's own. CAY_E_NOT_FOUND; CAY_E_EXPIRED for one that was. */
+/* By id, or by the name of one of the viewer's own. CAY_E_NOT_FOUND; CAY_E_EXPIRED for one that
+ * was. */
 struct sandbox *sandbox_find(struct sandboxes *all, const struct viewer *v, const char *id_or_name,
 			     struct cay_error *err);
 
@@ -129,6 +129,9 @@ void sandbox_terminal_close(struct sandbox_terminal *t);
 
 /* Somebody uses it now. */
 void sandbox_touch(struct sandbox *s);
+
+/* Puts what was changed into the store. */
+void sandbox_remember(struct sandbox *s);
 
 struct json;
 /* As the API shows it; the caller frees it. */

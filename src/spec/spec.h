@@ -65,6 +65,12 @@ struct spec {
 	struct transfers put, get;
 	enum spec_engine engine;
 	bool allow_degraded;
+	/*
+	 * For a sandbox that lives on: the directories of all runtimes that are not in
+	 * /usr, whichever is used (borrowed); and programs may install what they need.
+	 * NULL: for one program, which gets what it needs.
+	 */
+	const struct strv *live_roots;
 };
 
 void spec_done(struct spec *s);

@@ -1,0 +1,440 @@
+#include "session/sandbox_impl.h"
+
+#include "base/attr.h"
+#include "base/json.h"
+#include "core/limit.h"
+#include "image/runtime.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define REAPER_MS 1000
+
+int64_t sandbox_now_ms(void)
+{
+	struct timespec t;
+
+	(void)clock_gettime(CLOCK_REALTIME, &t);
+	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+/* Once for all: a sandbox can't get a directory later. */
+static int find_roots(struct sandboxes *all, struct cay_error *err)
+{
+	for (size_t n = 0; n < n_languages; n++) {
+		struct runtimes found = {0};
+		int r = runtimes_find(all->config.settings, &languages[n], &found, err);
+
+		for (size_t k = 0; r == 0 && k < found.len; k++) {
+			const char *root = found.items[k].root;
+			bool known = !root[0];
+
+			for (size_t i = 0; i < all->roots.len; i++)
+				known = known || strcmp(all->roots.items[i], root) == 0;
+			if (!known && strv_add(&all->roots, root) < 0)
+				r = cay_fail(err, CAY_E_INTERNAL, ENOMEM, "look for runtimes");
+		}
+		runtimes_done(&found);
+		if (r < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static void on_reaper(struct loop_timer *t)
+{
+	struct sandboxes *all = t->ctx;
+	int64_t now = sandbox_now_ms();
+
+	for (struct sandbox *s = all->list, *next; s; s = next) {
+		next = s->next;
+		if (!sandbox_is_alive(s->state))
+			continue;
+		if (s->expires_ms && now >= s->expires_ms)
+			sandbox_end(s, "expired");
+		else if (s->busy == 0 && now - s->last_used_ms >= (int64_t)s->idle_timeout_ms)
+			sandbox_end(s, "idle");
+	}
+	(void)loop_after(all->config.place.loop, t, REAPER_MS);
+}
+
+struct sandboxes *sandboxes_new(const struct sandboxes_config *c, struct cay_error *err)
+{
+	struct sandboxes *all = calloc(1, sizeof(*all));
+
+	if (!all) {
+		(void)cay_fail(err, CAY_E_INTERNAL, ENOMEM, "start");
+		return NULL;
+	}
+	all->config = *c;
+	all->reaper = (struct loop_timer){.fire = on_reaper, .ctx = all};
+	if (find_roots(all, err) < 0 || loop_after(c->place.loop, &all->reaper, REAPER_MS) < 0) {
+		strv_done(&all->roots);
+		free(all);
+		return NULL;
+	}
+	return all;
+}
+
+static void sandbox_free(struct sandbox *s)
+{
+	struct sandbox **at = &s->all->list;
+
+	while (*at && *at != s)
+		at = &(*at)->next;
+	if (*at)
+		*at = s->next;
+	islands_forget(s->all->config.place.islands, &s->ref);
+	logs_done(&s->logs);
+	while (s->waits) {
+		struct sandbox_wait *w = s->waits;
+
+		s->waits = w->next;
+		free(w);
+	}
+	request_body_done(s->body);
+	free(s->body);
+	free(s->plan);
+	free(s->name);
+	strv_done(&s->isolation.degraded);
+	free(s);
+}
+
+void sandboxes_free(struct sandboxes *all)
+{
+	if (!all)
+		return;
+	loop_cancel(all->config.place.loop, &all->reaper);
+	while (all->list)
+		sandbox_free(all->list);
+	strv_done(&all->roots);
+	free(all);
+}
+
+size_t sandboxes_live(const struct sandboxes *all)
+{
+	return all->n_live;
+}
+
+void sandbox_look_for_end(struct sandbox *s)
+{
+	if (!sandbox_is_alive(s->state) && !s->ref.number && s->busy == 0)
+		sandbox_free(s);
+}
+
+void sandbox_remember(struct sandbox *s)
+{
+	_cleanup_(json_freep) struct json *labels = request_labels_json(s->body);
+	_cleanup_(json_freep) struct json *spec = sandbox_json(s);
+	_cleanup_(buf_done) struct buf labels_text = BUF(1u << 20), spec_text = BUF(1u << 20);
+	struct cay_error unused;
+	struct sandbox_record r = {
+		.owner = s->owner,
+		.name = s->name,
+		.state = s->state,
+		.persistent = s->body->persistent,
+		.created_ms = s->created_ms,
+		.last_used_ms = s->last_used_ms,
+		.expires_ms = s->expires_ms,
+		.idle_timeout_ms = (int64_t)s->idle_timeout_ms,
+	};
+
+	if (!s->all->config.store)
+		return;
+	memcpy(r.id, s->id, sizeof(r.id));
+	if (json_text(labels, &labels_text) < 0 || json_text(spec, &spec_text) < 0)
+		return;
+	r.labels = buf_str(&labels_text);
+	r.spec = buf_str(&spec_text);
+	(void)store_sandbox_put(s->all->config.store, &r, &unused);
+}
+
+void sandbox_end(struct sandbox *s, const char *reason)
+{
+	struct sandboxes *all = s->all;
+	struct cay_error unused;
+
+	if (!sandbox_is_alive(s->state))
+		return;
+	s->state = SANDBOX_GONE;
+	all->n_live--;
+	if (all->config.store)
+		(void)store_sandbox_set_state(all->config.store, s->id, SANDBOX_GONE, reason,
+					      sandbox_now_ms(), &unused);
+	if (all->config.ended)
+		all->config.ended(all->config.ctx, s, reason);
+	logs_done(&s->logs);
+	if (s->ref.number)
+		islands_kill(all->config.place.islands, &s->ref, 0, CAUSE_CANCELLED);
+	else
+		sandbox_look_for_end(s);
+}
+
+static void answer(struct sandbox *s, const struct cay_error *err)
+{
+	struct sandbox_wait *w = s->waits;
+
+	if (!w)
+		return;
+	s->waits = w->next;
+	if (w->fn)
+		w->fn(w->ctx, s, err);
+	free(w);
+}
+
+static void on_ready(struct sandbox *s, const struct service_report *r)
+{
+	s->stands = true;
+	strv_done(&s->isolation.degraded);
+	(void)isolation_unpack(&r->isolation, &s->isolation);
+	s->last_used_ms = sandbox_now_ms();
+	sandbox_remember(s);
+	answer(s, NULL);
+}
+
+static void on_usage(struct sandbox *s, const struct service_report *r)
+{
+	struct sandbox_wait *w = s->waits;
+	bool was_paused = s->state == SANDBOX_PAUSED;
+
+	s->usage = r->usage;
+	s->memory_bytes = r->memory_bytes;
+	s->processes = r->processes;
+	if (w && w->kind == SERVICE_FREEZE)
+		s->state = SANDBOX_PAUSED;
+	if (w && w->kind == SERVICE_THAW)
+		s->state = SANDBOX_LIVE;
+	if (was_paused != (s->state == SANDBOX_PAUSED))
+		sandbox_remember(s);
+	answer(s, NULL);
+}
+
+/* Its island ended: because we wanted it, or by itself, which nothing of it survives. */
+static void on_gone(struct sandbox *s, const struct service_report *r)
+{
+	struct cay_error err;
+
+	s->stands = false;
+	s->busy++; /* what is told of it may free what it held */
+	sandbox_tell_gone(s, r);
+	(void)cay_fail(&err, CAY_E_EXPIRED, 0, "the sandbox %s has ended", s->id);
+	while (s->waits)
+		answer(s, &err);
+	sandbox_end(s, r->cause == CAUSE_MEMORY ? "out of memory" : "its first process ended");
+	s->busy--;
+	sandbox_look_for_end(s);
+}
+
+static void on_failed(struct sandbox *s, const struct service_report *r)
+{
+	if (s->stands) {
+		answer(s, &r->error);
+		return;
+	}
+	/* It never stood: the answer is the error, and there is no sandbox. */
+	s->busy++;
+	answer(s, &r->error);
+	sandbox_end(s, "it could not be made");
+	s->busy--;
+	sandbox_look_for_end(s);
+}
+
+static void on_report(struct island_ref *ref, const struct service_report *r)
+{
+	struct sandbox *s = ref->ctx;
+
+	if (r->command && r->kind != REPORT_GONE) {
+		sandbox_command_report(s, r);
+		return;
+	}
+	switch ((enum service_report_kind)r->kind) {
+	case REPORT_READY:
+		on_ready(s, r);
+		break;
+	case REPORT_FAILED:
+		on_failed(s, r);
+		break;
+	case REPORT_USAGE:
+		on_usage(s, r);
+		break;
+	case REPORT_GONE:
+		on_gone(s, r);
+		break;
+	case REPORT_EXITED:
+		break;
+	}
+}
+
+static int wait_for(struct sandbox *s, enum service_request_kind kind, sandbox_answer_fn *fn,
+		    void *ctx, struct cay_error *err)
+{
+	struct sandbox_wait *w = calloc(1, sizeof(*w)), **at = &s->waits;
+
+	if (!w)
+		return cay_fail(err, CAY_E_INTERNAL, ENOMEM, "ask the launcher");
+	*w = (struct sandbox_wait){.kind = kind, .fn = fn, .ctx = ctx};
+	while (*at)
+		at = &(*at)->next;
+	*at = w;
+	return 0;
+}
+
+void sandbox_forget(struct sandbox *s, const void *ctx)
+{
+	for (struct sandbox_wait *w = s->waits; w; w = w->next)
+		if (w->ctx == ctx)
+			w->fn = NULL;
+}
+
+int sandbox_ask(struct sandbox *s, enum service_request_kind kind, sandbox_answer_fn *fn, void *ctx,
+		struct cay_error *err)
+{
+	if (!s->stands || !sandbox_is_alive(s->state))
+		return cay_fail(err, CAY_E_CONFLICT, 0, "the sandbox %s is not running", s->id);
+	if (kind == SERVICE_FREEZE && s->state == SANDBOX_PAUSED)
+		return cay_fail(err, CAY_E_CONFLICT, 0, "the sandbox %s is paused already", s->id);
+	if (kind == SERVICE_THAW && s->state != SANDBOX_PAUSED)
+		return cay_fail(err, CAY_E_CONFLICT, 0, "the sandbox %s is not paused", s->id);
+	if (wait_for(s, kind, fn, ctx, err) < 0)
+		return -1;
+	if (islands_ask(s->all->config.place.islands, &s->ref, kind, err) == 0)
+		return 0;
+	sandbox_forget(s, ctx);
+	return -1;
+}
+
+/* The island is made for a program that does nothing. */
+static int make_plan(struct sandbox *s, struct cay_error *err)
+{
+	struct spec *spec = &s->body->spec;
+
+	uint64_t max = s->all->config.settings->maximum.timeout_ms;
+
+	spec->kind = SPEC_ARGV;
+	spec->live_roots = &s->all->roots;
+	if (!spec->limits.timeout_ms) /* a command's */
+		spec->limits.timeout_ms =
+			max && max < SANDBOX_COMMAND_DEFAULT_MS ? max : SANDBOX_COMMAND_DEFAULT_MS;
+	if (spec->args.len == 0 && strv_add(&spec->args, "/bin/true") < 0)
+		return cay_fail(err, CAY_E_INTERNAL, ENOMEM, "make the sandbox");
+	return plan_make(spec, s->all->config.settings, NULL, NULL, &s->plan, err);
+}
+
+static void set_times(struct sandbox *s)
+{
+	const struct request_body *b = s->body;
+
+	s->created_ms = s->last_used_ms = sandbox_now_ms();
+	s->idle_timeout_ms = b->idle_timeout_ms ? b->idle_timeout_ms : SANDBOX_IDLE_DEFAULT_MS;
+	s->expires_ms = b->ttl_ms ? s->created_ms + (int64_t)b->ttl_ms : 0;
+}
+
+static bool name_taken(const struct sandboxes *all, const struct owner *owner, const char *name)
+{
+	for (const struct sandbox *s = all->list; s; s = s->next)
+		if (sandbox_is_alive(s->state) && s->name && owner_is(&s->owner, owner) &&
+		    strcmp(s->name, name) == 0)
+			return true;
+	return false;
+}
+
+static int check_new(const struct sandboxes *all, const struct owner *owner,
+		     const struct request_body *b, struct cay_error *err)
+{
+	if (all->n_live >= all->config.max) {
+		(void)cay_fail(err, CAY_E_AT_CAPACITY, 0, "%zu sandboxes are live already",
+			       all->n_live);
+		return cay_hint(err, "delete some, or let them idle out");
+	}
+	if (b->name && name_taken(all, owner, b->name))
+		return cay_fail(err, CAY_E_CONFLICT, 0, "a sandbox named %s is live already",
+				b->name);
+	if (b->persistent) {
+		(void)cay_fail(err, CAY_E_UNSUPPORTED, 0,
+			       "persistent: workspaces that outlive the daemon are not there yet");
+		return cay_hint(err, "leave it out: the sandbox lives until it is deleted, idles "
+				     "out, or the daemon ends");
+	}
+	return 0;
+}
+
+int sandbox_create(struct sandboxes *all, const struct owner *owner, struct request_body *body,
+		   sandbox_answer_fn *fn, void *ctx, struct cay_error *err)
+{
+	struct sandbox *s = calloc(1, sizeof(*s));
+	int r = s ? check_new(all, owner, body, err)
+		  : cay_fail(err, CAY_E_INTERNAL, ENOMEM, "make the sandbox");
+
+	if (r < 0 || id_make("sbx", s->id) < 0) {
+		if (r == 0)
+			r = cay_fail(err, CAY_E_INTERNAL, errno, "name the sandbox");
+		request_body_done(body);
+		free(body);
+		free(s);
+		return -1;
+	}
+	s->all = all;
+	s->body = body;
+	s->owner = *owner;
+	s->name = body->name ? strdup(body->name) : NULL;
+	s->ref = (struct island_ref){.ctx = s, .report = on_report};
+	set_times(s);
+	s->next = all->list;
+	all->list = s;
+	if (make_plan(s, err) < 0 || wait_for(s, SERVICE_MAKE, fn, ctx, err) < 0 ||
+	    islands_make(all->config.place.islands, &s->ref, s->plan, err) < 0) {
+		sandbox_free(s);
+		return -1;
+	}
+	all->n_live++;
+	return 0;
+}
+
+static void find_reason(void *ctx, const struct sandbox_record *r)
+{
+	struct cay_error *err = ctx;
+
+	(void)cay_fail(err, CAY_E_EXPIRED, 0, "the sandbox %.24s is gone: %.64s", r->id,
+		       r->reason ? r->reason : sandbox_state_name(r->state));
+}
+
+static bool fits(const struct sandbox *s, const struct viewer *v, const char *word)
+{
+	bool own = owner_is(&s->owner, &v->owner);
+
+	if (!sandbox_is_alive(s->state) || (!own && !v->all))
+		return false;
+	return strcmp(s->id, word) == 0 || (own && s->name && strcmp(s->name, word) == 0);
+}
+
+struct sandbox *sandbox_find(struct sandboxes *all, const struct viewer *v, const char *id_or_name,
+			     struct cay_error *err)
+{
+	struct cay_error unused;
+
+	for (struct sandbox *s = all->list; s; s = s->next)
+		if (fits(s, v, id_or_name))
+			return s;
+	(void)cay_fail(err, CAY_E_NOT_FOUND, 0, "there is no sandbox %.64s", id_or_name);
+	if (all->config.store)
+		(void)store_sandbox_get(all->config.store, v, id_or_name, find_reason, err,
+					&unused);
+	return NULL;
+}
+
+void sandboxes_each(struct sandboxes *all, const struct viewer *v, sandbox_each_fn *fn, void *ctx)
+{
+	for (struct sandbox *s = all->list, *next; s; s = next) {
+		next = s->next;
+		if (sandbox_is_alive(s->state) && (v->all || owner_is(&s->owner, &v->owner)))
+			fn(ctx, s);
+	}
+}
+
+void sandbox_touch(struct sandbox *s)
+{
+	s->last_used_ms = sandbox_now_ms();
+}

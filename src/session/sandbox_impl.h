@@ -1,0 +1,44 @@
+/*
+ * sandbox_impl.h: sandboxes from the inside, for the files sandbox*.c alone.
+ */
+#pragma once
+
+#include "session/sandbox.h"
+
+struct sandboxes {
+	struct sandboxes_config config;
+	struct strv roots; /* of all runtimes that are not in /usr */
+	struct sandbox *list;
+	size_t n_live;
+	struct loop_timer reaper;
+};
+
+struct sandbox_job {
+	struct sandbox_job *next;
+	struct job *job;
+};
+
+struct sandbox_wait {
+	struct sandbox_wait *next;
+	enum service_request_kind kind;
+	sandbox_answer_fn *fn; /* NULL: nobody waits any more */
+	void *ctx;
+};
+
+struct sandbox_terminal {
+	struct sandbox_terminal *next;
+	struct sandbox *sandbox; /* NULL: it is gone */
+	uint32_t command;
+	sandbox_terminal_fn *ended;
+	void *ctx;
+};
+
+int64_t sandbox_now_ms(void);
+
+/* Frees one that has ended, once nobody holds anything of it. */
+void sandbox_look_for_end(struct sandbox *s);
+
+/* sandbox_use.c: what the launcher says about a command. */
+void sandbox_command_report(struct sandbox *s, const struct service_report *r);
+/* The island is gone: all that ran there is told. */
+void sandbox_tell_gone(struct sandbox *s, const struct service_report *r);

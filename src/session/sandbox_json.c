@@ -1,0 +1,61 @@
+#include "session/sandbox_impl.h"
+
+#include "base/json.h"
+#include "core/limit.h"
+
+static struct json *limits_json(const struct limits *l)
+{
+	struct json *o = json_new_object();
+
+	for (size_t n = 0; n < n_limit_rows; n++) {
+		const struct limit_row *row = &limit_rows[n];
+		uint64_t v = limit_get(l, row);
+
+		if (v == 0)
+			json_set_null(o, row->name);
+		else if (row->unit == LIMIT_MILLI || row->unit == LIMIT_TIME)
+			json_set_real(o, row->name, (double)v / 1000);
+		else
+			json_set_int(o, row->name, (int64_t)v);
+	}
+	return o;
+}
+
+static struct json *usage_json(const struct sandbox *s)
+{
+	struct json *o = json_new_object();
+
+	json_set_real(o, "cpu_ms", s->usage.cpu_ms);
+	json_set_int(o, "memory_bytes", (int64_t)s->memory_bytes);
+	json_set_int(o, "memory_peak_bytes", (int64_t)s->usage.memory_peak_bytes);
+	json_set_int(o, "processes", (int64_t)s->processes);
+	return o;
+}
+
+struct json *sandbox_json(const struct sandbox *s)
+{
+	struct json *o = json_new_object();
+	char owner[OWNER_SIZE];
+
+	json_set_str(o, "id", s->id);
+	json_set_str(o, "name", s->name);
+	json_set_str(o, "state", sandbox_state_name(s->state));
+	json_set_str(o, "owner", owner_text(&s->owner, owner));
+	json_set_int(o, "created", s->created_ms);
+	json_set_int(o, "last_used", s->last_used_ms);
+	if (s->expires_ms)
+		json_set_int(o, "expires", s->expires_ms);
+	else
+		json_set_null(o, "expires");
+	json_set_real(o, "idle_timeout", (double)s->idle_timeout_ms / 1000);
+	json_set_bool(o, "persistent", s->body->persistent);
+	json_set_int(o, "busy", (int64_t)s->busy);
+	json_set(o, "labels", request_labels_json(s->body));
+	json_set(o, "limits", limits_json(&s->plan->limits));
+	json_set(o, "usage", usage_json(s));
+	if (s->stands)
+		json_set(o, "isolation", isolation_json(&s->isolation));
+	else
+		json_set_null(o, "isolation");
+	return o;
+}
