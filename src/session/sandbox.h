@@ -72,10 +72,12 @@ size_t sandboxes_live(const struct sandboxes *all);
 typedef void sandbox_answer_fn(void *ctx, struct sandbox *s, const struct cay_error *err);
 
 /*
- * body is taken over, also on failure. The answer comes when the island stands; a
- * sandbox whose island could not be made is gone by then (s is valid in the call alone).
+ * body is taken over, also on failure. settings: the operator's, within the owner's
+ * bounds; not kept. The answer comes when the island stands; a sandbox whose island
+ * could not be made has ended by then (s is valid in the call alone).
  */
-int sandbox_create(struct sandboxes *all, const struct owner *owner, struct request_body *body,
+int sandbox_create(struct sandboxes *all, const struct owner *owner,
+		   const struct settings *settings, struct request_body *body,
 		   sandbox_answer_fn *fn, void *ctx, struct cay_error *err);
 
 /* By id, or by the name of one of the viewer's own. CAY_E_NOT_FOUND; CAY_E_EXPIRED for one that
