@@ -119,14 +119,15 @@ void sandbox_call_free(struct sandbox *s, struct agent_call *call);
 
 /*
  * A program on a terminal of the sandbox's own. *ret_sock is where the master comes as
- * an fd (msg_recv of one byte), once. ended: the command's end, by its report. The
- * sandbox is busy until sandbox_terminal_close(), which ends what still runs there.
+ * an fd (msg_recv of one byte), once; size is the terminal's at first. ended: the command's end, by
+ * its report. The sandbox is busy until sandbox_terminal_close(), which ends what still runs there.
  */
 struct sandbox_terminal;
+struct winsize;
 typedef void sandbox_terminal_fn(void *ctx, const struct service_report *r);
 struct sandbox_terminal *sandbox_terminal(struct sandbox *s, struct job_order *o,
-					  sandbox_terminal_fn *ended, void *ctx, int *ret_sock,
-					  struct cay_error *err);
+					  const struct winsize *size, sandbox_terminal_fn *ended,
+					  void *ctx, int *ret_sock, struct cay_error *err);
 void sandbox_terminal_close(struct sandbox_terminal *t);
 
 /* Somebody uses it now. */
