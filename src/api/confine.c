@@ -56,7 +56,6 @@ static const char *const readable[] = {
 	"/etc/alternatives",
 	"/proc/self",
 	"/sys/devices/system/cpu",
-	"/dev/null",
 	"/dev/urandom",
 };
 
@@ -72,22 +71,24 @@ static int allow_fd(const struct ruleset *r, int fd, uint64_t rights)
 }
 
 /* What is not there, or not for us, need not be allowed. */
-static int allow_reading(const struct ruleset *r, const char *path)
+static int allow(const struct ruleset *r, const char *path, uint64_t rights)
 {
 	_cleanup_(fd_closep) int fd = open(path, O_PATH | O_CLOEXEC);
 
-	return fd < 0 ? 0 : allow_fd(r, fd, FS_READ);
+	return fd < 0 ? 0 : allow_fd(r, fd, rights);
 }
 
 static int allow_all(const struct ruleset *r, const struct settings *s, int state)
 {
 	int e = allow_fd(r, state, FS_STATE);
 
+	if (e == 0)
+		e = allow(r, "/dev/null", FS_FILE);
 	for (size_t i = 0; e == 0 && i < ARRAY_LEN(readable); i++)
-		e = allow_reading(r, readable[i]);
+		e = allow(r, readable[i], FS_READ);
 	for (size_t i = 0; i < s->n_languages; i++)
 		for (size_t k = 0; e == 0 && k < s->languages[i].paths.len; k++)
-			e = allow_reading(r, s->languages[i].paths.items[k]);
+			e = allow(r, s->languages[i].paths.items[k], FS_READ);
 	return e;
 }
 
