@@ -73,13 +73,12 @@ def test_runtimes_of_settings_can_be_read(make_daemon, scratch):
         (place / "bin" / name).symlink_to("/usr/bin/python3")
     try:
         daemon = make_daemon(settings=f"[language python]\npath = {place}\n")
-        theirs = daemon.cay("runtimes", "--json", "python", config=daemon.config)
-        ours = daemon.get("/v1/runtimes?language=python")
-        if theirs.rc == 0:
-            assert ours.ok() == theirs.json
-        else:
-            assert ours.status >= 400
-        assert daemon.run("print(1)", language="python")["stdout"] == "1\n" or theirs.rc != 0
+        theirs = daemon.cay("runtimes", "--json", "python", config=daemon.config).ok().json
+        ours = daemon.get("/v1/runtimes?language=python").ok()
+        for runtimes in (ours, theirs):  # which file's line it was is not known there
+            assert runtimes["runtimes"][0]["root"] == str(place)
+            runtimes["runtimes"][0].pop("source")
+        assert ours == theirs
     finally:
         for path in (place / "bin").iterdir():
             path.unlink()
