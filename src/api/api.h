@@ -6,17 +6,21 @@
 #include "base/loop.h"
 #include "session/job.h"
 #include "settings/settings.h"
+#include "store/owner.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
+struct cay_error;
 struct events;
 struct keeper;
 struct metrics;
 struct quota;
 struct runs;
+struct sandboxes;
 struct server;
 struct store;
+struct terminals;
 
 struct api {
 	struct loop *loop; /* place.loop */
@@ -29,6 +33,8 @@ struct api {
 	struct events *events;
 	struct server *server;
 	struct runs *runs;
+	struct sandboxes *sandboxes;
+	struct terminals *terminals;
 	bool draining; /* no new work is taken */
 };
 
@@ -36,6 +42,12 @@ struct exchange;
 
 /* Of the exchange's server. */
 struct api *api_of(const struct exchange *x);
+
+/* Who asks, and what they may see. */
+struct viewer api_viewer(const struct exchange *x);
+
+/* CAY_E_AT_CAPACITY while the daemon ends: no new work is taken. */
+int api_check_open(const struct exchange *x, struct cay_error *err);
 
 /* The time of the clock, since 1970, for what is kept; and one that never jumps, for quotas. */
 int64_t api_now_ms(void);

@@ -235,7 +235,8 @@ void exchange_end(struct exchange *x)
 	if (exchange_gone(x))
 		return;
 	assert(x->answer != ANSWER_NONE && x->answer != ANSWER_WHOLE);
-	if (x->answer == ANSWER_SIZED && x->left > 0)
+	/* To a HEAD the length is all that is said. */
+	if (x->answer == ANSWER_SIZED && x->left > 0 && !x->no_content)
 		connection_break(c);
 	else if (x->answer == ANSWER_CHUNKED && !x->no_content)
 		(void)connection_put(c, "0\r\n\r\n", 5);

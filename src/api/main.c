@@ -10,14 +10,18 @@
 #include "api/idempotency.h"
 #include "api/inherit.h"
 #include "api/keeper.h"
+#include "api/logs.h"
 #include "api/metrics.h"
 #include "api/runs.h"
+#include "api/sandboxes.h"
 #include "api/server.h"
+#include "api/terminal.h"
 #include "base/attr.h"
 #include "base/buf.h"
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/parse.h"
+#include "session/sandbox.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -81,6 +85,8 @@ static void on_signal(struct loop_fd *f, uint32_t events _unused_)
 	if (read(f->fd, &info, sizeof(info)) != (ssize_t)sizeof(info) || d->api.draining)
 		return;
 	d->api.draining = true;
+	logs_leave(d->api.sandboxes);
+	terminals_leave(d->api.terminals);
 	server_drain(d->api.server);
 	events_end(d->api.events);
 	(void)loop_after(d->api.loop, &d->drain, 0);
@@ -211,12 +217,20 @@ static int start(struct daemon *d, struct cay_error *err)
 	api->runs = runs_new(api);
 	api->metrics = metrics_new();
 	api->events = events_new();
+	api->terminals = terminals_new(api->loop);
 	if (!api->place.islands || !api->place.drains || !api->runs || !api->metrics ||
-	    !api->events)
+	    !api->events || !api->terminals)
 		return cay_fail(err, CAY_E_INTERNAL, ENOMEM, "start");
 	if (keeper_start(api, err) < 0)
 		return -1;
-	if (keep_ready(api, err) < 0 || start_server(api, tcp, err) < 0)
+	api->sandboxes = sandboxes_new(&(struct sandboxes_config){.place = api->place,
+								  .settings = &api->settings,
+								  .store = api->store,
+								  .max = SIZE_MAX,
+								  .ended = sandbox_ended,
+								  .ctx = api},
+				       err);
+	if (!api->sandboxes || keep_ready(api, err) < 0 || start_server(api, tcp, err) < 0)
 		return -1;
 	return confine(api, err);
 }
@@ -226,6 +240,8 @@ static void stop(struct daemon *d)
 	server_free(d->api.server);
 	events_free(d->api.events);
 	runs_free(d->api.runs);
+	terminals_free(d->api.terminals);
+	sandboxes_free(d->api.sandboxes);
 	keeper_stop(&d->api);
 	metrics_free(d->api.metrics);
 	drains_free(d->api.place.drains);

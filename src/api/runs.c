@@ -9,6 +9,7 @@
 #include "api/run_dry.h"
 #include "api/run_history.h"
 #include "api/run_stream.h"
+#include "api/sandboxes.h"
 #include "base/attr.h"
 #include "base/buf.h"
 #include "base/json.h"
@@ -440,21 +441,35 @@ void run_answer(struct exchange *x, struct request_body *body, struct sandbox *o
 	exchange_fail(x, &err);
 }
 
-static void run_create(struct exchange *x)
+static void create(struct exchange *x, struct sandbox *on)
 {
 	const struct request *q = exchange_request(x);
+	enum request_place place = on ? REQUEST_COMMAND : REQUEST_RUN;
 	struct request_body *body = calloc(1, sizeof(*body));
 	struct cay_error err;
 
 	if (!body) {
 		(void)cay_fail(&err, CAY_E_INTERNAL, ENOMEM, "read the request");
-	} else if (request_parse(body, REQUEST_RUN, q->body, q->body_len, &err) == 0) {
-		run_answer(x, body, NULL);
+	} else if (request_parse(body, place, q->body, q->body_len, &err) == 0) {
+		run_answer(x, body, on);
 		return;
 	} else {
 		drop_body(body);
 	}
 	exchange_fail(x, &err);
+}
+
+static void run_create(struct exchange *x)
+{
+	create(x, NULL);
+}
+
+static void sandbox_run(struct exchange *x)
+{
+	struct sandbox *s = sandbox_of(x);
+
+	if (s)
+		create(x, s);
 }
 
 static void run_cancel(struct exchange *x)
@@ -514,6 +529,14 @@ const struct route route_run_create = {
 	.flags = ROUTE_CANCELS_ON_FIN,
 	.max_body = REQUEST_MAX_BYTES,
 	.name = "run.create",
+};
+const struct route route_sandbox_run = {
+	.method = "POST",
+	.pattern = "/v1/sandboxes/{id}/runs",
+	.handle = sandbox_run,
+	.flags = ROUTE_CANCELS_ON_FIN,
+	.max_body = REQUEST_MAX_BYTES,
+	.name = "sandbox.run",
 };
 const struct route route_run_cancel = {
 	.method = "DELETE", .pattern = "/v1/runs/{id}", .handle = run_cancel, .name = "run.cancel"};

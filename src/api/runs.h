@@ -21,7 +21,7 @@ struct run_entry;
 struct runs;
 struct sandbox;
 
-extern const struct route route_run_cancel, route_run_create;
+extern const struct route route_run_cancel, route_run_create, route_sandbox_run;
 
 /* The runs of a daemon. NULL: no memory. */
 struct runs *runs_new(struct api *api);

@@ -283,9 +283,10 @@ ssize_t msg_recv(int sock, void *data, size_t size, int *ret_fds, size_t max_fds
 	size_t came;
 	ssize_t n;
 
+	/* ECONNRESET, once: who is gone left something unread. What it said itself comes after. */
 	do
 		n = recvmsg(sock, &msg, MSG_CMSG_CLOEXEC);
-	while (n < 0 && errno == EINTR);
+	while (n < 0 && (errno == EINTR || errno == ECONNRESET));
 	if (n < 0)
 		return -errno;
 	came = take_fds(&msg, ret_fds, max_fds);

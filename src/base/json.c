@@ -139,7 +139,7 @@ int json_text(const struct json *j, struct buf *out)
 	broken = false;
 	if (!j || !whole)
 		return -ENOMEM;
-	if (json_dump_callback(in(j), dump, &d, JSON_COMPACT | JSON_REAL_PRECISION(10)) < 0)
+	if (json_dump_callback(in(j), dump, &d, JSON_COMPACT | JSON_REAL_PRECISION(15)) < 0)
 		return d.r < 0 ? d.r : -ENOMEM;
 	return buf_append_str(out, "\n");
 }

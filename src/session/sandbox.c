@@ -125,7 +125,7 @@ void sandbox_look_for_end(struct sandbox *s)
 		sandbox_free(s);
 }
 
-static void remember(struct sandbox *s)
+void sandbox_remember(struct sandbox *s)
 {
 	_cleanup_(json_freep) struct json *labels = request_labels_json(s->body);
 	_cleanup_(json_freep) struct json *spec = sandbox_json(s);
@@ -191,7 +191,7 @@ static void on_ready(struct sandbox *s, const struct service_report *r)
 	strv_done(&s->isolation.degraded);
 	(void)isolation_unpack(&r->isolation, &s->isolation);
 	s->last_used_ms = sandbox_now_ms();
-	remember(s);
+	sandbox_remember(s);
 	answer(s, NULL);
 }
 
@@ -208,7 +208,7 @@ static void on_usage(struct sandbox *s, const struct service_report *r)
 	if (w && w->kind == SERVICE_THAW)
 		s->state = SANDBOX_LIVE;
 	if (was_paused != (s->state == SANDBOX_PAUSED))
-		remember(s);
+		sandbox_remember(s);
 	answer(s, NULL);
 }
 
@@ -307,15 +307,23 @@ int sandbox_ask(struct sandbox *s, enum service_request_kind kind, sandbox_answe
 }
 
 /* The island is made for a program that does nothing. */
-static int make_plan(struct sandbox *s, struct cay_error *err)
+static int make_plan(struct sandbox *s, const struct settings *settings, struct cay_error *err)
 {
 	struct spec *spec = &s->body->spec;
 
+	uint64_t max = settings->maximum.timeout_ms;
+
 	spec->kind = SPEC_ARGV;
 	spec->live_roots = &s->all->roots;
+	if (!spec->limits.timeout_ms) /* a command's */
+		spec->limits.timeout_ms =
+			max && max < SANDBOX_COMMAND_DEFAULT_MS ? max : SANDBOX_COMMAND_DEFAULT_MS;
 	if (spec->args.len == 0 && strv_add(&spec->args, "/bin/true") < 0)
 		return cay_fail(err, CAY_E_INTERNAL, ENOMEM, "make the sandbox");
-	return plan_make(spec, s->all->config.settings, NULL, NULL, &s->plan, err);
+	if (plan_make(spec, settings, NULL, NULL, &s->plan, err) < 0)
+		return -1;
+	spec->limits = s->plan->limits; /* commands get what was decided, not what was asked */
+	return 0;
 }
 
 static void set_times(struct sandbox *s)
@@ -356,7 +364,8 @@ static int check_new(const struct sandboxes *all, const struct owner *owner,
 	return 0;
 }
 
-int sandbox_create(struct sandboxes *all, const struct owner *owner, struct request_body *body,
+int sandbox_create(struct sandboxes *all, const struct owner *owner,
+		   const struct settings *settings, struct request_body *body,
 		   sandbox_answer_fn *fn, void *ctx, struct cay_error *err)
 {
 	struct sandbox *s = calloc(1, sizeof(*s));
@@ -379,7 +388,7 @@ int sandbox_create(struct sandboxes *all, const struct owner *owner, struct requ
 	set_times(s);
 	s->next = all->list;
 	all->list = s;
-	if (make_plan(s, err) < 0 || wait_for(s, SERVICE_MAKE, fn, ctx, err) < 0 ||
+	if (make_plan(s, settings, err) < 0 || wait_for(s, SERVICE_MAKE, fn, ctx, err) < 0 ||
 	    islands_make(all->config.place.islands, &s->ref, s->plan, err) < 0) {
 		sandbox_free(s);
 		return -1;

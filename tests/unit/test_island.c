@@ -132,6 +132,29 @@ static void template_gives_the_same(void **state _unused_)
 	free(plan);
 }
 
+/* Loopback is up and alone, whoever made it. */
+static void a_network_by_each_way(void **state _unused_)
+{
+	struct plan *plan = make_plan((const char *const[]){
+		"/bin/sh", "-c",
+		"grep -q 127.0.0.1 /proc/net/fib_trie && tail -n +3 /proc/net/dev | cut -d: -f1",
+		NULL});
+	struct isolation iso = {0};
+	struct cay_error err;
+	char out[64];
+
+	for (size_t ahead = 0; ahead < 2; ahead++) {
+		struct launcher l;
+
+		launcher_init(&l, &no_rules);
+		assert_int_equal(launcher_make_ahead(&l, plan, ahead, &err), 0);
+		assert_int_equal(run(&l, plan, &iso, out, sizeof(out), &err), 0);
+		assert_string_equal(out + strspn(out, " "), "lo\n");
+		launcher_done(&l);
+	}
+	free(plan);
+}
+
 /* A pooled cgroup has the new limits, and nothing of the last island's ends. */
 static void a_pool_forgets(void **state _unused_)
 {
@@ -369,8 +392,10 @@ static void require_each_step(size_t ahead)
 			fail_msg("the step '%s' has no expectation", island_steps[n].name);
 		launcher_init(&l, &no_rules);
 		l.skip_steps = 1ull << n;
-		assert_int_equal(launcher_make_ahead(&l, plan, ahead, &err), 0);
-		code = run(&l, plan, &iso, NULL, 0, &err);
+		/* One that gives up at once may be noticed while it is made. */
+		code = launcher_make_ahead(&l, plan, ahead, &err);
+		if (code == 0)
+			code = run(&l, plan, &iso, NULL, 0, &err);
 		if (e && e->says && code != -1)
 			fail_msg("without '%s' the program ran", island_steps[n].name);
 		if (e && e->says && !strstr(err.text, e->says))
@@ -398,6 +423,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(runs_and_reads_back),
 		cmocka_unit_test(template_gives_the_same),
+		cmocka_unit_test(a_network_by_each_way),
 		cmocka_unit_test(a_pool_forgets),
 		cmocka_unit_test(a_pool_forgets_a_kill),
 		cmocka_unit_test(ahead_gives_the_same),

@@ -13,6 +13,7 @@
  */
 #include "base/fd.h"
 #include "engine/native/island.h"
+#include "engine/native/network.h"
 #include "engine/native/rootfs.h"
 #include "engine/sys.h"
 
@@ -33,6 +34,7 @@ static int play_kill(int pidfd);
 #define sys_open_tree(dir, path, flags)   open(path, O_PATH | O_CLOEXEC)
 #define sys_move_mount(from, a, to, b, c) 0
 #define sys_pidfd_kill                    play_kill
+#define network_provide(to, by, err)      0
 #include "engine/native/launcher.c"
 #include "engine/native/stock.c"
 
@@ -129,7 +131,8 @@ static void play_island(struct island *i)
 	int fds[3];
 	size_t n;
 
-	if (msg_recv(i->control, &m, sizeof(m), fds, 3, &n) != (ssize_t)sizeof(m))
+	if (msg_recv(i->control, &m, sizeof(m), NULL, 0, &n) != (ssize_t)sizeof(m) ||
+	    msg_recv(i->control, &m, sizeof(m), fds, 3, &n) != (ssize_t)sizeof(m))
 		_exit(1);
 	provision = m.provision;
 	if (i->ahead) {

@@ -68,7 +68,9 @@ int agent_do_mkdir(struct agent *a, struct cay_error *err)
 	unsigned mode = a->ask.mode == AGENT_MODE_KEEP ? 0755 : a->ask.mode & 0777;
 	_cleanup_(fd_closep) int dir = -1, made = -1;
 	const char *name;
+	struct stat st;
 
+	a->end.entries = fstatat(a->base, a->path, &st, AT_SYMLINK_NOFOLLOW) < 0;
 	if (a->ask.flags & AGENT_PARENTS) {
 		if (agent_make_dirs(a, a->path, mode, err) < 0)
 			return -1;
@@ -200,7 +202,8 @@ int agent_do_write(struct agent *a, struct cay_error *err)
 		return agent_fail(err, EISDIR, "write", a->path);
 	if (agent_open_parent(a, a->path, a->ask.flags & AGENT_PARENTS, &dir, &name, err) < 0)
 		return -1;
-	if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(st.st_mode))
+	a->end.entries = fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0;
+	if (a->end.entries == 0 && S_ISDIR(st.st_mode))
 		return agent_fail(err, EISDIR, "write", a->path);
 	if (a->ask.flags & AGENT_APPEND)
 		fd = agent_open_file(a, dir, name, O_WRONLY | O_APPEND | O_NOFOLLOW, &st);

@@ -137,7 +137,7 @@ struct agent_event {
 
 struct agent_end {
 	uint64_t bytes;     /* of files, this way or that */
-	uint32_t entries;   /* that were sent, made or removed */
+	uint32_t entries;   /* that were sent, made or removed; write, mkdir: 1 if it was new */
 	uint32_t skipped;   /* tree out, list: could not be read, or are no files */
 	uint32_t truncated; /* list: there is more behind the last entry */
 	uint32_t pad;

@@ -16,7 +16,6 @@
 #include <linux/keyctl.h>
 #include <linux/securebits.h>
 #include <limits.h>
-#include <net/if.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
@@ -91,23 +90,6 @@ int confine_hostname(struct island *i _unused_, struct cay_error *err)
 	return sethostname(ISLAND_HOSTNAME, strlen(ISLAND_HOSTNAME)) < 0
 		       ? fail(err, "set the host name")
 		       : 0;
-}
-
-/*
- * Not by a clone flag: making a network takes longer than all the rest of the
- * clone, and in clone() the launcher would have to wait for it.
- */
-int confine_network(struct island *i, struct cay_error *err)
-{
-	struct ifreq lo = {.ifr_name = "lo", .ifr_flags = IFF_UP};
-	_cleanup_(fd_closep) int sock = -1;
-
-	if (i->network_ready)
-		return 0;
-	if (unshare(CLONE_NEWNET) < 0)
-		return fail(err, "make a network namespace");
-	sock = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	return sock < 0 || ioctl(sock, SIOCSIFFLAGS, &lo) < 0 ? fail(err, "bring up loopback") : 0;
 }
 
 int confine_keyring(struct island *i _unused_, struct cay_error *err)
@@ -267,6 +249,15 @@ static int keep_control(struct island *i)
 	return sys_close_range(CONTROL_FD + 1, ~0u, 0);
 }
 
+/* How large the terminal is, where that was said beforehand: the program sees no other size. */
+static void set_size(int sock, int master)
+{
+	struct winsize size;
+
+	if (recv(sock, &size, sizeof(size), MSG_DONTWAIT) == (ssize_t)sizeof(size))
+		(void)ioctl(master, TIOCSWINSZ, &size);
+}
+
 /*
  * The island's own terminal, made by the island's user: the master goes to whoever
  * is at the other end of what came as standard input.
@@ -281,6 +272,7 @@ int confine_terminal(struct island *i, struct cay_error *err)
 	master = open("/dev/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC);
 	if (master < 0 || ioctl(master, TIOCSPTLCK, &unlock) < 0)
 		return fail(err, "make a terminal");
+	set_size(i->stdio[0], master);
 	slave = ioctl(master, TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC);
 	if (slave < 0 || ioctl(slave, TIOCSCTTY, 0) < 0)
 		return fail(err, "open the terminal");
@@ -405,16 +397,17 @@ static uint64_t read_limit(int resource)
 
 int namespaces_read(uint64_t ret[NAMESPACES])
 {
-	static const char *const files[NAMESPACES] = {
-		"/proc/self/ns/user",   "/proc/self/ns/pid",  "/proc/self/ns/mnt",
-		"/proc/self/ns/net",    "/proc/self/ns/ipc",  "/proc/self/ns/uts",
-		"/proc/self/ns/cgroup", "/proc/self/ns/time",
-	};
+	static const char *const files[NAMESPACES] = {"user", "pid", "mnt",    "net",
+						      "ipc",  "uts", "cgroup", "time"};
+	_cleanup_(fd_closep) int dir =
+		openat(AT_FDCWD, "/proc/self/ns", O_PATH | O_DIRECTORY | O_CLOEXEC);
 
+	if (dir < 0)
+		return -errno;
 	for (int n = 0; n < NAMESPACES; n++) {
 		/* "net:[4026531840]". stat() says the same, but makes the kernel make an inode. */
 		char link[48];
-		ssize_t len = readlink(files[n], link, sizeof(link) - 1);
+		ssize_t len = readlinkat(dir, files[n], link, sizeof(link) - 1);
 		const char *number;
 
 		ret[n] = 0; /* a kernel without time namespaces has no such file */

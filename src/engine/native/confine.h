@@ -13,7 +13,6 @@ int confine_cgroup_namespace(struct island *i, struct cay_error *err);
 int confine_to_launcher(struct island *i, struct cay_error *err);
 int confine_ids(struct island *i, struct cay_error *err);
 int confine_hostname(struct island *i, struct cay_error *err);
-int confine_network(struct island *i, struct cay_error *err);
 int confine_keyring(struct island *i, struct cay_error *err);
 int confine_rlimits(struct island *i, struct cay_error *err);
 int confine_cpus(struct island *i, struct cay_error *err);

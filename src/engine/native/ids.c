@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -77,4 +78,20 @@ void ids_give(struct ids *i, uint32_t base)
 	/* Unlocking can't fail, but for want of memory: then the range stays ours. */
 	if (base && set_lock(i, slot, F_UNLCK) == 0)
 		i->taken[slot] = 0;
+}
+
+bool ids_all_owned(int *ret_error)
+{
+	char map[64];
+	unsigned inside, outside, count;
+	ssize_t n;
+
+	*ret_error = 0;
+	if (geteuid() != 0)
+		return false;
+	n = fd_read_text_at(AT_FDCWD, "/proc/self/uid_map", map, sizeof(map));
+	if (n < 0)
+		*ret_error = (int)-n;
+	return n > 0 && sscanf(map, "%u %u %u", &inside, &outside, &count) == 3 && inside == 0 &&
+	       outside == 0 && count == UINT32_MAX;
 }

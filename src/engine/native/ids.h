@@ -6,6 +6,7 @@
 
 #include "core/error.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #define IDS_RANGE  65536u
@@ -22,6 +23,13 @@ struct ids {
 	uint32_t next; /* where to look first */
 	uint8_t taken[IDS_RANGES];
 };
+
+/*
+ * Whether we are root over all ids, not the root of a container's user namespace.
+ * Where that is not known there is no island: with one id it would be the host's
+ * root's. *ret_error: why it is not known, or 0.
+ */
+bool ids_all_owned(int *ret_error);
 
 void ids_init(struct ids *i);
 void ids_done(struct ids *i);

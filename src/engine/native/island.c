@@ -6,6 +6,7 @@
 #include "engine/native/agent.h"
 #include "engine/native/confine.h"
 #include "engine/native/layout.h"
+#include "engine/native/network.h"
 #include "engine/native/orders.h"
 #include "policy/command.h"
 
@@ -27,31 +28,30 @@
  * that the last process reads back, so a step that did nothing is noticed.
  */
 const struct step island_steps[] = {
-	/* The dearest part, done while the launcher does its own. */
 	{"launcher", STEP_EARLY, confine_to_launcher},
-	{"network", STEP_EARLY, confine_network},
 	{"hostname", STEP_EARLY, confine_hostname},
 
-	/* Limits before anything that takes memory. */
-	{"cgroup", STEP_INIT, confine_cgroup},
-	{"cgroup namespace", STEP_INIT, confine_cgroup_namespace},
-	{"ids", STEP_INIT, confine_ids},
+	{"ids", STEP_MAPPED, confine_ids},
 
 	/* While the host's paths are as they were: the new root covers one of its directories. */
-	{"host directories", STEP_INIT, layout_trees},
+	{"host directories", STEP_MAPPED, layout_trees},
 	{"root", STEP_ROOT, layout_root},
 	{"mount points", STEP_ROOT, layout_mount_points},
 	/* Before anything that stays writable is placed, after all that needs a place. */
 	{"read-only root", STEP_ROOT, layout_seal},
 	{"devices", STEP_ROOT, layout_devices},
 	/* /proc while the host's is still in sight: the kernel grants no more than was visible. */
-	{"proc", STEP_INIT, layout_proc},
-	{"proc masks", STEP_INIT, layout_proc_masks},
+	{"proc", STEP_MAPPED, layout_proc},
+	{"proc masks", STEP_MAPPED, layout_proc_masks},
+
+	/* Limits before anything that can grow; while the host's /proc tells where we are. */
+	{"cgroup", STEP_INIT, confine_cgroup},
+	{"cgroup namespace", STEP_INIT, confine_cgroup_namespace},
 	{"scratch", STEP_INIT, layout_scratch},
 	{"machine", STEP_INIT, layout_sys},
 	{"terminals", STEP_INIT, layout_devpts},
 	{"mounts", STEP_INIT, layout_mounts},
-	{"pivot", STEP_ROOT, layout_enter},
+	{"pivot", STEP_INIT, layout_enter},
 
 	{"keyring", STEP_INIT, confine_keyring},
 	{"rlimits", STEP_INIT, confine_rlimits},
@@ -60,6 +60,8 @@ const struct step island_steps[] = {
 	{"bounding set", STEP_INIT, confine_bounding},
 	{"securebits", STEP_INIT, confine_securebits},
 	{"no new privileges", STEP_INIT, confine_no_new_privs},
+	/* As late as can be: the launcher's side makes it meanwhile. */
+	{"network", STEP_INIT, network_enter},
 	{"shut init", STEP_INIT, confine_shut_init},
 	/* Last of init's: it denies what the steps above need. The program's process inherits it.
 	 */
@@ -85,7 +87,7 @@ static int run_steps(struct island *i, enum step_where where, struct cay_error *
 	for (unsigned n = 0; n < n_island_steps; n++) {
 		const struct step *s = &island_steps[n];
 		bool here = s->where == where ||
-			    (where == STEP_INIT && s->where == STEP_ROOT && !i->in_template);
+			    (where == STEP_MAPPED && s->where == STEP_ROOT && !i->in_template);
 
 		if (!here || i->skip & 1ull << n)
 			continue;
@@ -118,7 +120,7 @@ static void await(struct island *i, enum message_kind kind)
 
 	if (n != (ssize_t)sizeof(m) || m.kind != (uint32_t)kind)
 		_exit(125);
-	if (kind == MESSAGE_MAPPED)
+	if (kind == MESSAGE_LIMITED)
 		i->provision = m.provision;
 }
 
@@ -349,6 +351,10 @@ void island_main(struct island *i)
 	r = run_steps(i, STEP_EARLY, &err);
 	if (r == 0) {
 		await(i, MESSAGE_MAPPED);
+		r = run_steps(i, STEP_MAPPED, &err);
+	}
+	if (r == 0) {
+		await(i, MESSAGE_LIMITED);
 		r = run_steps(i, STEP_INIT, &err);
 	}
 	if (r == 0 && i->ahead) {

@@ -9,7 +9,9 @@
  *       │                  │                        │
  *       └── control ───────┴────────────────────────┘   one SOCK_SEQPACKET pair
  *
- *   launcher -> island   MESSAGE_MAPPED    ids are mapped, cgroups are made (fds ride along)
+ *   launcher -> island   MESSAGE_MAPPED    ids are mapped
+ *   launcher -> island   MESSAGE_LIMITED   cgroups are made (fds ride along)
+ *   launcher -> island   MESSAGE_NETWORK   only by NETWORK_SENT: its fd rides along
  *   launcher -> island   MESSAGE_ORDER     only where it waits: what to start; plan and fds follow
  *   launcher -> island   MESSAGE_CLEAR     only where it waits: end all that runs
  *   island -> launcher   MESSAGE_READY     all steps done, facts read back and found good
@@ -19,7 +21,7 @@
  *   island -> launcher   MESSAGE_EXITED    the program ended (wait status)
  *
  * Launcher and island work at the same time where they can: while the launcher
- * maps ids and makes cgroups, the island makes its network. The island itself
+ * makes cgroups and then a network, the island lays out its root. The island itself
  * checks what it reads back, by the same function as the launcher, and does not
  * wait for an answer unless it is held: that would cost two wake-ups.
  *
@@ -33,6 +35,7 @@
 #include "core/result.h"
 #include "engine/native/cgroup.h"
 #include "engine/native/hostdir.h"
+#include "engine/native/network.h"
 #include "policy/plan.h"
 
 #include <stdbool.h>
@@ -40,6 +43,8 @@
 
 enum message_kind {
 	MESSAGE_MAPPED = 1,
+	MESSAGE_LIMITED,
+	MESSAGE_NETWORK,
 	MESSAGE_ORDER,
 	MESSAGE_CLEAR,
 	MESSAGE_READY,
@@ -78,7 +83,8 @@ enum order_flags {
 	ORDER_LAST = 1,     /* PID 1 only reaps from here on, and ends with this program */
 	ORDER_HELD = 2,     /* last: the program waits for MESSAGE_GO */
 	ORDER_COMPILE = 4,  /* the plan's compile list, not its argv */
-	ORDER_TERMINAL = 8, /* stdio[0] is a socket: the terminal's master is sent there */
+	ORDER_TERMINAL = 8, /* stdio[0] is a socket: the terminal's master is sent there,
+			       and a struct winsize may have been */
 	ORDER_CHECK = 16,   /* nothing is executed: all steps, the facts, and a good end */
 	ORDER_AGENT = 64,   /* nothing is executed: serves files, by stdio[0] and stdio[1] */
 	ORDER_CGROUP = 32,  /* a fourth fd: the cgroup of this command alone, to be joined */
@@ -126,7 +132,7 @@ struct island {
 	const struct hostdir *hostdirs; /* one for each of the plan's mounts */
 	bool many_ids;                  /* a range is mapped; else only the island's user */
 	bool in_template;               /* the image's root is there already */
-	bool network_ready;             /* the network namespace came from a pool */
+	enum network_way network;       /* where it comes from */
 	bool ahead;                     /* waits for orders: plan, stdio and held come by those */
 	bool held;                      /* waits for MESSAGE_GO, and sends the scratch fd */
 	uint64_t skip;                  /* tests only: bits of steps left out */
@@ -136,7 +142,7 @@ struct island {
 	struct order order;
 	int command_cgroup; /* what is written to, to join it; -1 */
 
-	/* From MESSAGE_MAPPED. */
+	/* From MESSAGE_LIMITED. */
 	struct provision provision;
 	int tasks[CONTROLLERS];
 
@@ -151,8 +157,9 @@ struct island {
 /* The rows of the table: see island.c. Where a step runs. */
 enum step_where {
 	STEP_EARLY,   /* init, before ids are mapped and cgroups made */
-	STEP_ROOT,    /* init, only where there is no template */
-	STEP_INIT,    /* init */
+	STEP_MAPPED,  /* init, when ids are mapped */
+	STEP_ROOT,    /* the same, only where there is no template */
+	STEP_INIT,    /* init, when cgroups are made, too */
 	STEP_PROGRAM, /* the program's process */
 	STEP_LAST,    /* the program's process, when files are in, before exec */
 };

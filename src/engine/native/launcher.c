@@ -4,6 +4,7 @@
 #include "base/fd.h"
 #include "engine/native/confine.h"
 #include "engine/native/island.h"
+#include "engine/native/network.h"
 #include "engine/native/stock.h"
 #include "engine/sys.h"
 
@@ -24,30 +25,10 @@
 /* Set-up takes a millisecond; a file system that does not answer must not hold us for ever. */
 #define SETUP_TIMEOUT_MS 30000
 
-/*
- * Root over all ids, not the root of a container's user namespace. Where that is
- * not known there is no island: with one id it would be the host's root's.
- */
-static bool owns_all_ids(int *ret_error)
-{
-	char map[64];
-	unsigned inside, outside, count;
-	ssize_t n;
-
-	*ret_error = 0;
-	if (geteuid() != 0)
-		return false;
-	n = fd_read_text_at(AT_FDCWD, "/proc/self/uid_map", map, sizeof(map));
-	if (n < 0)
-		*ret_error = (int)-n;
-	return n > 0 && sscanf(map, "%u %u %u", &inside, &outside, &count) == 3 && inside == 0 &&
-	       outside == 0 && count == UINT32_MAX;
-}
-
 void launcher_init(struct launcher *l, const struct mount_rules *rules)
 {
 	*l = (struct launcher){.rules = rules, .template = -1, .own_mount = -1, .own_net = -1};
-	l->many_ids = owns_all_ids(&l->ids_error);
+	l->many_ids = ids_all_owned(&l->ids_error);
 	cgroups_init(&l->cgroups);
 	ids_init(&l->ids);
 }
@@ -251,6 +232,7 @@ static int spawn(struct launcher *l, const struct plan *p, const int stdio[3], b
 		return cay_fail(err, CAY_E_ENGINE, errno, "make the control socket");
 	i->control = fd_above_stdio(pair[0]);
 	theirs = fd_above_stdio(pair[1]);
+	i->network = network >= 0 ? NETWORK_POOLED : stdio ? NETWORK_SENT : NETWORK_MADE;
 	i->pid = clone_island(l, i, use_template, network);
 	if (i->pid == 0) {
 		struct island inside = {
@@ -260,7 +242,7 @@ static int spawn(struct launcher *l, const struct plan *p, const int stdio[3], b
 			.hostdirs = i->hostdirs,
 			.many_ids = l->many_ids,
 			.in_template = use_template,
-			.network_ready = network >= 0,
+			.network = i->network,
 			.held = held,
 			.skip = l->skip_steps,
 		};
@@ -278,15 +260,19 @@ static int spawn(struct launcher *l, const struct plan *p, const int stdio[3], b
 static int provide(struct launcher *l, const struct plan *p, struct launched *i,
 		   struct cay_error *err)
 {
-	struct message m = {.kind = MESSAGE_MAPPED};
+	struct message mapped = {.kind = MESSAGE_MAPPED}, m = {.kind = MESSAGE_LIMITED};
 	int tasks[CONTROLLERS];
 	size_t n_tasks = 0;
+	/* Now: with its ids changed it is shut to us, unless we may trace. */
+	_cleanup_(fd_closep) int user =
+		i->network == NETWORK_SENT ? stock_open_namespace(i->pid, "user") : -1;
 	int r = write_maps(i, l->many_ids);
 
+	if (r == 0)
+		r = msg_send(i->control, &mapped, sizeof(mapped), NULL, 0);
 	if (r < 0)
 		return cay_fail(err, CAY_E_NOT_ENFORCEABLE, -r, "map the island's users");
-	if (l->own_namespaces[0] == 0)
-		r = namespaces_read(l->own_namespaces);
+	r = l->own_namespaces[0] == 0 ? namespaces_read(l->own_namespaces) : 0;
 	if (r < 0)
 		return cay_fail(err, CAY_E_ENGINE, -r, "read /proc/self/ns");
 	if (!i->cgroup.reused && cgroup_limit(&i->cgroup, &p->limits, p->allow_degraded, err) < 0)
@@ -299,13 +285,14 @@ static int provide(struct launcher *l, const struct plan *p, struct launched *i,
 	r = msg_send(i->control, &m, sizeof(m), tasks, n_tasks);
 	if (r < 0)
 		return cay_fail(err, CAY_E_ENGINE, -r, "talk to the island");
+	if (i->network == NETWORK_SENT && network_provide(user, i->control, err) < 0)
+		return -1;
 	cgroup_read_back(&i->cgroup, &p->limits, &i->isolation);
 	stock_keep_mounts(i);
 	return 0;
 }
 
-/* A step that was not allowed: by what is around us, as the steps themselves are always the same.
- */
+/* A step that was not allowed: by what is around us, as the steps are always the same. */
 static int hint_refusal(struct cay_error *err)
 {
 	if (err->code == CAY_E_ENGINE && !err->hint[0] &&
@@ -385,6 +372,19 @@ int launched_judge(struct launched *i, const struct plan *p, const struct facts 
 	return 0;
 }
 
+/* An island that gave up said why: that counts, not that it did not listen to us any more. */
+static void hear_why(const struct launched *i, struct cay_error *err)
+{
+	struct pollfd said = {.fd = i->control, .events = POLLIN};
+	struct message m;
+
+	if (poll(&said, 1, 0) <= 0 || !launcher_listen(i->control, &m, NULL) ||
+	    m.kind != MESSAGE_FAILED)
+		return;
+	*err = m.error;
+	(void)hint_refusal(err);
+}
+
 /* Clones an island and gives it what it needs; without stdio it waits for its program. */
 static int make_island(struct launcher *l, const struct plan *p, const int *stdio, bool held,
 		       struct launched *ret, struct cay_error *err)
@@ -401,8 +401,11 @@ static int make_island(struct launcher *l, const struct plan *p, const int *stdi
 	if (prepare(l, p, ret, err) == 0) {
 		if (stdio)
 			give_pipes(stdio, ret);
-		if (spawn(l, p, stdio, held, ret, err) == 0 && provide(l, p, ret, err) == 0)
-			return 0;
+		if (spawn(l, p, stdio, held, ret, err) == 0) {
+			if (provide(l, p, ret, err) == 0)
+				return 0;
+			hear_why(ret, err);
+		}
 	}
 	discard(ret);
 	return -1;

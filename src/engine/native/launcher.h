@@ -21,6 +21,7 @@
 #include "engine/native/cgroup.h"
 #include "engine/native/hostdir.h"
 #include "engine/native/ids.h"
+#include "engine/native/network.h"
 #include "policy/mounts.h"
 #include "policy/plan.h"
 
@@ -88,7 +89,8 @@ struct launched {
 	pid_t pid;
 	int pidfd;
 	int control;
-	int mounts;  /* its mount namespace, where its end can wait; else -1 */
+	int mounts; /* its mount namespace, where its end can wait; else -1 */
+	enum network_way network;
 	int scratch; /* where held: the root of its writable file system; else -1 */
 	struct cgroup cgroup;
 	uint32_t first_id; /* of its host ids; 0: it has no range */

@@ -66,6 +66,12 @@ int mount_place(int mount_fd, int root_fd, const char *target)
 		       : 0;
 }
 
+int mount_place_own(int mount_fd, int root_fd, const char *target)
+{
+	return sys_move_mount(mount_fd, "", root_fd, target, MOVE_MOUNT_F_EMPTY_PATH) < 0 ? -errno
+											  : 0;
+}
+
 int mount_point_make(int root_fd, const char *target, bool directory)
 {
 	char path[PATH_MAX];

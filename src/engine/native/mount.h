@@ -36,5 +36,8 @@ int mount_set_attrs(int mount_fd, uint64_t attrs, bool recursive);
  */
 int mount_place(int mount_fd, int root_fd, const char *target);
 
+/* The same where nothing but our own is on the way, and no look-up needs to be guarded. */
+int mount_place_own(int mount_fd, int root_fd, const char *target);
+
 /* Makes the directories of target below root, and target itself as a directory or empty file. */
 int mount_point_make(int root_fd, const char *target, bool directory);

@@ -30,16 +30,6 @@ static int open_copy(const char *path)
 	return tree < 0 ? -errno : tree;
 }
 
-/*
- * Puts it at the same path below root, where its mount point is already. The
- * root is a fresh tmpfs with nothing but our own in it, so the target needs no
- * guarded look-up (see mount_place() for what does).
- */
-static int place_copy(int root, int tree, const char *path)
-{
-	return sys_move_mount(tree, "", root, path, MOVE_MOUNT_F_EMPTY_PATH) < 0 ? -errno : 0;
-}
-
 static int make_dir(int root, const char *path)
 {
 	return mkdirat(root, path, 0755) < 0 ? -errno : 0;
@@ -68,7 +58,7 @@ static int place_tree(int root, const char *path, int (*make_point)(int, const c
 	if (tree < 0)
 		return tree == -ENOENT ? 0 : tree;
 	r = make_point(root, path);
-	return r < 0 ? r : place_copy(root, tree, path);
+	return r < 0 ? r : mount_place_own(tree, root, path);
 }
 
 /* The host's symlink, or what it has instead. */
@@ -177,7 +167,7 @@ int rootfs_devices(int root_fd, struct cay_error *err)
 		tree = open_copy(host_items[i].path);
 		r = tree < 0 ? tree : mount_set_attrs(tree, DEVICE_ATTRS, false);
 		if (r == 0)
-			r = place_copy(root_fd, tree, host_items[i].path);
+			r = mount_place_own(tree, root_fd, host_items[i].path);
 		if (r < 0)
 			return cay_fail(err, CAY_E_ENGINE, -r, "place /%s", host_items[i].path);
 	}

@@ -2,8 +2,8 @@
 
 #include "base/attr.h"
 #include "base/fd.h"
-#include "engine/native/confine.h"
 #include "engine/native/island.h"
+#include "engine/native/network.h"
 #include "engine/native/rootfs.h"
 #include "engine/sys.h"
 
@@ -34,7 +34,7 @@ static int lay_out_template(struct cay_error *err)
 	return rootfs_enter(root, err);
 }
 
-static int open_namespace(pid_t pid, const char *name)
+int stock_open_namespace(pid_t pid, const char *name)
 {
 	char path[64];
 	int fd;
@@ -76,8 +76,8 @@ int launcher_make_template(struct launcher *l, struct cay_error *err)
 		(void)cay_fail(&m.error, CAY_E_ENGINE, 0, "the template's process died");
 	}
 	if (m.kind == MESSAGE_READY) {
-		l->template = open_namespace(pid, "mnt");
-		l->own_mount = open_namespace(getpid(), "mnt");
+		l->template = stock_open_namespace(pid, "mnt");
+		l->own_mount = stock_open_namespace(getpid(), "mnt");
 	}
 	(void)close(pair[0]);
 	(void)waitpid(pid, NULL, 0);
@@ -95,25 +95,12 @@ int launcher_make_template(struct launcher *l, struct cay_error *err)
 	return 0;
 }
 
-static int make_network(struct launcher *l)
-{
-	struct island up = {.network_ready = false};
-	struct cay_error err;
-	int fd = -1;
-
-	if (confine_network(&up, &err) == 0)
-		fd = open_namespace(getpid(), "net");
-	if (setns(l->own_net, CLONE_NEWNET) < 0)
-		abort(); /* this process is in the wrong network for good: nothing is safe to do */
-	return fd;
-}
-
 int launcher_fill_networks(struct launcher *l, size_t n, struct cay_error *err)
 {
 	if (l->own_net < 0)
-		l->own_net = open_namespace(getpid(), "net");
+		l->own_net = stock_open_namespace(getpid(), "net");
 	while (l->n_networks < size_min(n, NETWORK_POOL_MAX)) {
-		int fd = l->own_net < 0 ? l->own_net : make_network(l);
+		int fd = l->own_net < 0 ? l->own_net : network_make_apart(l->own_net);
 
 		if (fd < 0)
 			return cay_fail(err, CAY_E_ENGINE, -fd, "make a network namespace");
@@ -136,7 +123,7 @@ void launcher_tidy(struct launcher *l)
 void stock_keep_mounts(struct launched *i)
 {
 	if (i->launcher->max_remains > 0)
-		i->mounts = open_namespace(i->pid, "mnt");
+		i->mounts = stock_open_namespace(i->pid, "mnt");
 }
 
 void stock_leave_mounts(struct launched *i)

@@ -17,4 +17,7 @@ void stock_give_cgroup(struct launcher *l, struct cgroup *c);
 void stock_keep_mounts(struct launched *i);
 void stock_leave_mounts(struct launched *i);
 
+/* "mnt", "net", "user" of a process: an fd, or -errno. */
+int stock_open_namespace(pid_t pid, const char *name);
+
 void stock_done(struct launcher *l);
