@@ -3,9 +3,16 @@
  * has one thread and one loop; what it needs was opened for it (inherit.h).
  */
 #include "api/api.h"
+#include "api/audit.h"
+#include "api/caller.h"
+#include "api/events.h"
+#include "api/idempotency.h"
 #include "api/inherit.h"
+#include "api/keeper.h"
 #include "api/logs.h"
+#include "api/metrics.h"
 #include "api/runs.h"
+#include "api/sandboxes.h"
 #include "api/server.h"
 #include "api/terminal.h"
 #include "base/attr.h"
@@ -79,6 +86,7 @@ static void on_signal(struct loop_fd *f, uint32_t events _unused_)
 	logs_leave(d->api.sandboxes);
 	terminals_leave(d->api.terminals);
 	server_drain(d->api.server);
+	events_end(d->api.events);
 	(void)loop_after(d->api.loop, &d->drain, 0);
 }
 
@@ -133,10 +141,30 @@ static size_t count_routes(void)
 	return n;
 }
 
+static void on_finished(struct exchange *x)
+{
+	struct api *api = api_of(x);
+
+	idempotency_end(x);
+	audit_note(x);
+	metrics_exchange(api->metrics, x);
+	caller_release(x);
+	keeper_wrote(api);
+}
+
 static int start_server(struct api *api, bool tcp, struct cay_error *err)
 {
 	const struct server_config config = {
-		.loop = api->loop, .routes = api_routes, .n_routes = count_routes(), .ctx = api};
+		.loop = api->loop,
+		.routes = api_routes,
+		.n_routes = count_routes(),
+		.names = (const char *const *)api->settings.serve_hosts.items,
+		.n_names = api->settings.serve_hosts.len,
+		.authorize = caller_authorize,
+		.before = idempotency_begin,
+		.finished = on_finished,
+		.ctx = api,
+	};
 
 	api->server = server_new(&config);
 	if (!api->server)
@@ -164,12 +192,20 @@ static int start(struct daemon *d, struct cay_error *err)
 		.drains = drains_new(api->loop),
 	};
 	api->runs = runs_new(api);
+	api->metrics = metrics_new();
+	api->events = events_new();
 	api->terminals = terminals_new(api->loop);
-	if (!api->place.islands || !api->place.drains || !api->runs || !api->terminals)
+	if (!api->place.islands || !api->place.drains || !api->runs || !api->metrics ||
+	    !api->events || !api->terminals)
 		return cay_fail(err, CAY_E_INTERNAL, ENOMEM, "start");
+	if (keeper_start(api, err) < 0)
+		return -1;
 	api->sandboxes = sandboxes_new(&(struct sandboxes_config){.place = api->place,
 								  .settings = &api->settings,
-								  .max = SANDBOX_MAX_DEFAULT},
+								  .store = api->store,
+								  .max = SIZE_MAX,
+								  .ended = sandbox_ended,
+								  .ctx = api},
 				       err);
 	if (!api->sandboxes)
 		return -1;
@@ -179,9 +215,12 @@ static int start(struct daemon *d, struct cay_error *err)
 static void stop(struct daemon *d)
 {
 	server_free(d->api.server);
+	events_free(d->api.events);
 	runs_free(d->api.runs);
 	terminals_free(d->api.terminals);
 	sandboxes_free(d->api.sandboxes);
+	keeper_stop(&d->api);
+	metrics_free(d->api.metrics);
 	drains_free(d->api.place.drains);
 	islands_free(d->api.place.islands);
 	settings_done(&d->api.settings);

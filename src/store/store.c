@@ -22,11 +22,13 @@
  * A commit is in the file when it returns, which outlives the process; WAL with
  * NORMAL leaves it to the kernel when that is on the disk, which is too late for a key.
  */
-static const char settings_sql[] = "PRAGMA journal_mode = WAL;"
-				   "PRAGMA synchronous = NORMAL;"
-				   "PRAGMA foreign_keys = ON;"
-				   "PRAGMA trusted_schema = OFF;"
-				   "PRAGMA journal_size_limit = 67108864;";
+static const char settings_sql[] =
+	"PRAGMA journal_mode = WAL;"
+	"PRAGMA synchronous = NORMAL;"
+	"PRAGMA foreign_keys = ON;"
+	"PRAGMA trusted_schema = OFF;"
+	"PRAGMA temp_store = MEMORY;" /* the api may write nowhere else */
+	"PRAGMA journal_size_limit = 67108864;";
 
 static void finalize(struct store *s)
 {
