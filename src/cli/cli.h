@@ -24,6 +24,7 @@ struct verb {
 	const char *notes;      /* NULL: none */
 	const char *argument;   /* what its first word is, in the words of option_row; NULL: none */
 	bool words_end_options; /* what follows the first word is not ours */
+	bool words_repeat;      /* all words are of that kind */
 	const struct option_row *rows;
 	size_t n_rows;
 	/* Takes its own argv (argv[0] is the verb) and returns the exit code. */

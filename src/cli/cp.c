@@ -182,10 +182,9 @@ const struct verb verb_cp = {
 	.name = "cp",
 	.summary = "copy files into a sandbox, or out of it",
 	.usage = "[-q] SRC SANDBOX:PATH | SANDBOX:PATH DEST",
-	.about =
-		"Copies a file, or a directory with all that is in it. A PATH that is not absolute\n"
-		"counts from /workspace. Where the destination is a directory, what is copied goes\n"
-		"into it under its own name; else the last part is its new name.\n",
+	.about = "Copies a file, or a directory with all that is in it. A relative PATH counts\n"
+		 "from /workspace. Where the destination is a directory, what is copied goes into\n"
+		 "it under its own name; else the last part is its new name.\n",
 	.examples = "  cay cp data.csv work:\n"
 		    "  cay cp work:out/plot.png .\n"
 		    "  cay cp src work:/workspace/project\n",

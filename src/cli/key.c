@@ -201,9 +201,8 @@ const struct verb verb_key = {
 	.name = "key",
 	.summary = "make, list and revoke the keys of a daemon's API",
 	.usage = "create [options] NAME | list [-a] [--json] | revoke ID",
-	.about =
-		"Keys are for clients that reach a daemon over TCP; CAY_API_KEY is where they have\n"
-		"theirs. A new one is printed once: the daemon itself keeps only its hash.\n",
+	.about = "Keys are for clients that reach a daemon over TCP, who have theirs in\n"
+		 "CAY_API_KEY. A new one is printed once: the daemon itself keeps only its hash.\n",
 	.examples = "  cay key create --parallel-runs 4 ci\n"
 		    "  cay key list\n"
 		    "  cay key revoke key_4x0c2m7q1v9d8s5a\n",

@@ -21,10 +21,10 @@ const struct verb verb_pause = {
 	.name = "pause",
 	.summary = "stop a sandbox's processes, for now",
 	.usage = "SANDBOX...",
-	.about =
-		"Stops all that runs in a sandbox where it is, until it is resumed: it uses no CPU\n"
-		"and stays in memory.\n",
+	.about = "Stops all that runs in a sandbox where it is, until it is resumed: it uses no\n"
+		 "CPU and stays in memory.\n",
 	.examples = "  cay pause work\n",
 	.argument = "SANDBOX",
+	.words_repeat = true,
 	.run = run,
 };

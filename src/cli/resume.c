@@ -24,5 +24,6 @@ const struct verb verb_resume = {
 	.about = "Lets all that was stopped in a sandbox go on.\n",
 	.examples = "  cay resume work\n",
 	.argument = "SANDBOX",
+	.words_repeat = true,
 	.run = run,
 };

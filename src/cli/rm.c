@@ -40,6 +40,7 @@ const struct verb verb_rm = {
 	.about = "Ends sandboxes: what runs there is killed, and their files are gone.\n",
 	.examples = "  cay rm work\n",
 	.argument = "SANDBOX",
+	.words_repeat = true,
 	.rows = rows,
 	.n_rows = ARRAY_LEN(rows),
 	.run = run,

@@ -108,13 +108,11 @@ const struct verb verb_shell = {
 	.name = "shell",
 	.summary = "a terminal in a sandbox",
 	.usage = "[--terminal ID] SANDBOX [-- CMD [ARG...]]",
-	.about =
-		"Opens a shell, or runs CMD, on a terminal in a live sandbox. Ctrl-P Ctrl-Q leaves\n"
-		"it running; --terminal comes back to it.\n",
+	.about = "Opens a shell, or runs CMD, on a terminal in a live sandbox. Ctrl-P Ctrl-Q\n"
+		 "leaves it running; --terminal comes back to it.\n",
 	.examples = "  cay shell work\n"
 		    "  cay shell work -- python3\n",
-	.notes =
-		"What programs there send goes to your terminal as it is. Exit code: the program's.\n",
+	.notes = "What programs send goes to your terminal as it is. Exit code: the program's.\n",
 	.argument = "SANDBOX",
 	.words_end_options = true,
 	.rows = rows,

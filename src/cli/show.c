@@ -10,6 +10,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #define NAME_MAX_BYTES 256
 #define SHOW_DEPTH_MAX 8
@@ -62,6 +63,19 @@ static int add_array(struct table *t, const char *name, const struct json *v, st
 	return add(t, name, buf_str(&words), err);
 }
 
+/* Milliseconds since 1970, where it says so; else the number. */
+static void format_int(const char *name, int64_t v, char text[40])
+{
+	static const char *const times[] = {"created", "last_used", "expires"};
+	time_t seconds = (time_t)(v / 1000);
+	struct tm tm;
+
+	(void)snprintf(text, 40, "%" PRId64, v);
+	for (size_t i = 0; i < ARRAY_LEN(times); i++)
+		if (strcmp(name, times[i]) == 0 && localtime_r(&seconds, &tm))
+			(void)strftime(text, 40, "%Y-%m-%d %H:%M:%S %z", &tm);
+}
+
 static int add_value(struct table *t, const char *name, const struct json *v, int depth,
 		     struct cay_error *err)
 {
@@ -77,7 +91,7 @@ static int add_value(struct table *t, const char *name, const struct json *v, in
 	case JSON_KIND_BOOL:
 		return add(t, name, json_bool(v) ? "yes" : "no", err);
 	case JSON_KIND_INT:
-		(void)snprintf(text, sizeof(text), "%" PRId64, json_int(v));
+		format_int(name, json_int(v), text);
 		break;
 	case JSON_KIND_REAL:
 		(void)snprintf(text, sizeof(text), "%.3f", json_number(v));
