@@ -74,14 +74,12 @@ def test_size(sandbox, size):
 
 
 def test_resize(sandbox):
-    with shell(sandbox, cols=90, rows=30) as t:
-        t.type("trap 'stty size' WINCH; stty size\n")
+    line = "trap 'stty size' WINCH; stty size; while :; do sleep 0.05; done"
+    with Terminal(sandbox, command=line, cols=90, rows=30) as t:
         t.until("30 90\r\n")
-        t.say(resize=[111, 44])
-        t.type("\n")  # dash looks at its traps between commands
-        t.until("44 111\r\n")
-        t.type("stty size\n")
-        t.until("44 111\r\n")
+        for cols, rows in [(111, 44), (1, 1), (1000, 1000)]:
+            t.say(resize=[cols, rows])
+            t.until(f"{rows} {cols}\r\n")
 
 
 def test_colours_and_term(sandbox):
@@ -223,8 +221,7 @@ def test_what_ended_meanwhile_is_told(sandbox):
 
 
 def test_only_the_last_is_kept(sandbox):
-    with Terminal(sandbox, command="read x; seq 1 200000; echo fi''n; read x") as t:
-        t.type("\n")
+    with Terminal(sandbox, command="seq 1 200000; echo fi''n; read x") as t:
         id = t.id
     time.sleep(1.5)
     with Terminal(sandbox, terminal=id) as t:
