@@ -5,6 +5,7 @@
 #include "api/api.h"
 #include "api/audit.h"
 #include "api/caller.h"
+#include "api/confine.h"
 #include "api/events.h"
 #include "api/idempotency.h"
 #include "api/inherit.h"
@@ -24,6 +25,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -174,6 +176,26 @@ static int start_server(struct api *api, bool tcp, struct cay_error *err)
 	return tcp ? server_listen(api->server, API_FD_TCP, err) : 0;
 }
 
+/* Versions of runtimes that were found once; what is below HOME is not ours to see. */
+static void keep_cache(void)
+{
+	char path[PATH_MAX];
+
+	if (getcwd(path, sizeof(path)))
+		(void)setenv("XDG_CACHE_HOME", path, 1);
+}
+
+static int confine(const struct api *api, struct cay_error *err)
+{
+	int landlock;
+
+	if (confine_api(&api->settings, API_FD_STATE, &landlock, err) < 0)
+		return -1;
+	if (landlock == 0)
+		log_warning("the kernel has no Landlock: the api is confined without");
+	return 0;
+}
+
 static int start(struct daemon *d, struct cay_error *err)
 {
 	struct api *api = &d->api;
@@ -183,6 +205,7 @@ static int start(struct daemon *d, struct cay_error *err)
 		return -1;
 	if (fchdir(API_FD_STATE) < 0)
 		return cay_fail(err, CAY_E_INTERNAL, errno, "enter the state directory");
+	keep_cache();
 	api->loop = loop_new();
 	if (!api->loop || catch_signals(d) < 0)
 		return cay_fail(err, CAY_E_INTERNAL, errno, "start the loop");
@@ -207,9 +230,9 @@ static int start(struct daemon *d, struct cay_error *err)
 								  .ended = sandbox_ended,
 								  .ctx = api},
 				       err);
-	if (!api->sandboxes)
+	if (!api->sandboxes || keep_ready(api, err) < 0 || start_server(api, tcp, err) < 0)
 		return -1;
-	return keep_ready(api, err) < 0 ? -1 : start_server(api, tcp, err);
+	return confine(api, err);
 }
 
 static void stop(struct daemon *d)
