@@ -44,6 +44,11 @@ struct json *json_new_array(void)
 	return made(json_array());
 }
 
+struct json *json_ref(const struct json *j)
+{
+	return out_of(json_incref(in(j)));
+}
+
 void json_free(struct json *j)
 {
 	json_decref(in(j));
@@ -52,6 +57,11 @@ void json_free(struct json *j)
 void json_freep(struct json **j)
 {
 	json_free(*j);
+}
+
+struct json *json_share(const struct json *j)
+{
+	return out_of(json_incref(in(j)));
 }
 
 void json_set(struct json *object, const char *key, struct json *value)

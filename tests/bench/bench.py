@@ -19,6 +19,7 @@ import time
 from pathlib import Path
 
 import abuse
+import serve
 
 ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).resolve().parent
@@ -49,6 +50,8 @@ SIZES = {
     "tax_loops": (3_000_000, 2_000_000),
     "islands": (1000, 100),
     "abuse_seconds": (3, 0.5),     # for each kind of bomb
+    "serve_runs": (10000, 500),
+    "serve_soak": (50000, 1000),
 }
 
 
@@ -257,6 +260,14 @@ class Bench:
     def abuse(self):
         self.result["abuse"] = abuse.measure(self.cay.binary, self.size("abuse_seconds"))
 
+    def serve(self):
+        try:
+            self.result["serve"] = serve.measure(
+                str(self.tools / "serve_bench"), self.cay.binary, self.scratch, self.env,
+                self.size("serve_runs"), self.size("serve_soak"))
+        except (subprocess.SubprocessError, OSError, RuntimeError) as error:
+            self.skipped["serve"] = str(error)
+
     def footprint(self):
         stripped = self.scratch / "stripped"
         run(["strip", "-o", str(stripped), self.cay.binary])
@@ -337,6 +348,8 @@ def targets_of(result):
         yield ("density: all islands gone", gone, gone, 2.0, "s")
     failed = sum(row["failed"] for row in result["abuse"]["cay"].values())
     yield ("runs that failed beside bombs", failed, failed, 0, "")
+    if "serve" in result:
+        yield from serve.targets_of(result["serve"])
     foot = result["footprint"]
     yield ("on disk", foot["bytes"] / 1e6, foot["bytes_stripped"] / 1e6, 1.5, "MB")
     yield ("resident, at most", foot["peak_rss"] / 1e6, foot["peak_rss"] / 1e6, 3.0, "MB")
@@ -408,6 +421,8 @@ def print_report(result):
     print_tax(result["tax"])
     print_density(result)
     abuse.print_table(result["abuse"])
+    if "serve" in result:
+        serve.print_table(result["serve"])
     foot = result["footprint"]
     print(f"\ncay: {foot['bytes'] / 1e3:.0f} kB on disk ({foot['bytes_stripped'] / 1e3:.0f} kB "
           f"stripped), {foot['peak_rss'] / 1e6:.2f} MB resident at most, an island's init "
@@ -446,6 +461,7 @@ def main():
         bench.footprint()
         bench.density()
         bench.abuse()
+        bench.serve()
     result = bench.result
     result["not_measured"] = bench.skipped
     result["targets"] = judge(result)

@@ -190,6 +190,7 @@ void orders_serve(struct island *i)
 			last = obey(i, made_for);
 	}
 	(void)close(signals);
-	(void)sigprocmask(SIG_SETMASK, &before, NULL);
+	if (sigprocmask(SIG_SETMASK, &before, NULL) < 0)
+		_exit(125);
 	i->ahead = false;
 }

@@ -12,7 +12,7 @@ import urllib.parse
 
 import pytest
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+ROOT = pathlib.Path(__file__).resolve().parents[3]
 CAY = os.environ.get("CAY_BIN", str(ROOT / "build" / "cay"))
 SOAK = os.environ.get("CAY_SOAK") == "1"
 SANITIZED = os.environ.get("CAY_SANITIZED") == "1"
