@@ -102,13 +102,13 @@ class Api:
             check(media["schema"], body)
         return json.dumps(body).encode(), {"Content-Type": kind}
 
-    def __call__(self, id, body=None, status=200, wrong=False, headers=None, **values):
+    def __call__(self, operation, /, body=None, status=200, wrong=False, headers=None, **values):
         """wrong: what is sent is not as described, on purpose."""
-        op = OPERATIONS[id]
-        self.driven.add(id)
+        op = OPERATIONS[operation]
+        self.driven.add(op.id)
         data, more = self.body(op, body, wrong)
         answer = self.daemon.ask(op.method, self.url(op, values, wrong), data, {**more, **(headers or {})})
-        assert answer.status == status, (id, answer.status, answer.body[:500])
+        assert answer.status == status, (op.id, answer.status, answer.body[:500])
         self.compare(op, answer)
         return answer
 
@@ -131,10 +131,10 @@ class Api:
             for line in answer.body.splitlines():
                 check(media["x-line"], json.loads(line))
 
-    def events(self, id, body=None, **values):
+    def events(self, operation, /, body=None, **values):
         """A stream of events; each that comes is compared."""
-        op = OPERATIONS[id]
-        self.driven.add(id)
+        op = OPERATIONS[operation]
+        self.driven.add(op.id)
         if body is not None:
             self.body(op, body, False)
         stream = wire.Events(self.daemon, self.url(op, values, False), method=op.method, body=body)
