@@ -1,7 +1,7 @@
 """Sandboxes with files, in daemons of both kinds."""
 import pytest
 
-from sandbox_files import Client
+from serve_support import Client
 
 
 @pytest.fixture(scope="module")

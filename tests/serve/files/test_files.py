@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from sandbox_files import GROWTH_MAX, SOAK, query
+from serve_support import GROWTH_MAX, SOAK, query
 
 MB = 1 << 20
 
@@ -415,7 +415,7 @@ def test_a_paused_sandbox(sandbox, daemon):
     sandbox.write("x", b"1")
     paused = daemon.ask("POST", f"{sandbox.url}/pause")
     if daemon.daemon.who == "user" and paused.status == 422:
-        assert paused.failure == (422, "not_enforceable")
+        assert paused.failure == (422, "unsupported")
         return
     assert paused.status == 200
     for answer in (sandbox.read("x"), sandbox.write("x", b"2"), sandbox.files("GET", "/archive")):

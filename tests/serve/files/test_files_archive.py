@@ -13,7 +13,7 @@ import zipfile
 
 import pytest
 
-from sandbox_files import GROWTH_MAX, SANITIZED
+from serve_support import GROWTH_MAX, SANITIZED
 from support import must_work
 
 MB = 1 << 20

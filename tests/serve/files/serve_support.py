@@ -8,10 +8,12 @@ import time
 import urllib.parse
 
 import daemon as serve
+from support import Cay
 
 SOAK = os.environ.get("CAY_SOAK") == "1"
 SANITIZED = os.environ.get("CAY_SANITIZED") == "1"
 TIMEOUT = 60
+Connection = serve.Unix
 # What the daemon may take more for a transfer of any size, in bytes. The sanitizer holds back what was freed.
 GROWTH_MAX = (320 if SANITIZED else 4) << 20
 
@@ -26,12 +28,15 @@ class Client:
     def __init__(self, daemon):
         self.daemon, self.socket = daemon, str(daemon.socket)
 
+    def pids(self):
+        return self.daemon.pids()
+
     def rss(self):
         """Resident memory of launcher and api in bytes."""
         def one(pid):
             text = pathlib.Path(f"/proc/{pid}/status").read_text()
             return int(re.search(r"^VmRSS:\s+(\d+)", text, re.M)[1]) * 1024
-        pids = self.daemon.pids()
+        pids = self.pids()
         return {name: one(pids[name]) for name in ("launcher", "api")}
 
     def connect(self, timeout=TIMEOUT):
@@ -55,6 +60,20 @@ class Client:
             yield s
         finally:
             self.ask("DELETE", s.url)
+
+
+class Daemon(Client):
+    """One of root's, from `with` to its end, for tests that need no other."""
+
+    def __init__(self, place):
+        super().__init__(serve.Daemon(Cay(place, place, place), place))
+
+    def __enter__(self):
+        self.daemon.start()
+        return self
+
+    def __exit__(self, *_):
+        self.daemon.stop()
 
 
 def query(**params):
