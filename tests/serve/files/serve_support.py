@@ -4,6 +4,8 @@ import json
 import os
 import pathlib
 import re
+import socket
+import threading
 import time
 import urllib.parse
 
@@ -59,7 +61,8 @@ class Client:
         try:
             yield s
         finally:
-            self.ask("DELETE", s.url)
+            with contextlib.suppress(OSError):
+                self.ask("DELETE", s.url)
 
 
 class Daemon(Client):
@@ -132,3 +135,34 @@ class Sandbox:
         while (busy := self.show()["busy"]) and time.monotonic() < end:
             time.sleep(0.05)
         return busy == 0
+
+
+class Watch:
+    """Those who watch, for 20 seconds."""
+
+    def __init__(self, sandbox, path, **params):
+        self.connection = sandbox.daemon.connect(timeout=15)
+        self.connection.request("GET", f"{sandbox.url}/files/watch{query(path=path, **params)}")
+        self.answer = self.connection.getresponse()
+        assert self.answer.status == 200 and self.answer.headers["content-type"] == "text/event-stream"
+        # Heartbeats would keep a time-out of the socket's from ever coming.
+        self.timer = threading.Timer(20, self.connection.sock.shutdown, [socket.SHUT_RDWR])
+        self.timer.start()
+
+    def next(self):
+        """The next event, or None at the end."""
+        name = None
+        while line := self.answer.readline().decode().rstrip("\n"):
+            if line.startswith(":"):
+                assert self.answer.readline() == b"\n"
+            elif line.startswith("event: "):
+                name = line[7:]
+            else:
+                data = json.loads(line.removeprefix("data: "))
+                assert self.answer.readline() == b"\n"
+                return name, data
+        return None
+
+    def close(self):
+        self.timer.cancel()
+        self.connection.close()

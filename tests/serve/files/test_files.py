@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from serve_support import GROWTH_MAX, SOAK, query
+from serve_support import GROWTH_MAX, SOAK, Watch
 
 MB = 1 << 20
 
@@ -650,35 +650,6 @@ def test_remove(sandbox):
 
 
 # Watch
-
-class Watch:
-    def __init__(self, sandbox, path, **params):
-        self.connection = sandbox.daemon.connect(timeout=15)
-        self.connection.request("GET", f"{sandbox.url}/files/watch{query(path=path, **params)}")
-        self.answer = self.connection.getresponse()
-        assert self.answer.status == 200 and self.answer.headers["content-type"] == "text/event-stream"
-        # Heartbeats would keep a time-out of the socket's from ever coming.
-        self.timer = threading.Timer(20, self.connection.sock.shutdown, [socket.SHUT_RDWR])
-        self.timer.start()
-
-    def next(self):
-        """The next event, or None at the end."""
-        name = None
-        while line := self.answer.readline().decode().rstrip("\n"):
-            if line.startswith(":"):
-                assert self.answer.readline() == b"\n"
-            elif line.startswith("event: "):
-                name = line[7:]
-            else:
-                data = json.loads(line.removeprefix("data: "))
-                assert self.answer.readline() == b"\n"
-                return name, data
-        return None
-
-    def close(self):
-        self.timer.cancel()
-        self.connection.close()
-
 
 def test_watch(sandbox):
     sandbox.post("mkdir", {"path": "d/sub"})
