@@ -7,6 +7,7 @@
 #include "api/caller.h"
 #include "api/confine.h"
 #include "api/events.h"
+#include "api/files.h"
 #include "api/idempotency.h"
 #include "api/inherit.h"
 #include "api/keeper.h"
@@ -87,6 +88,7 @@ static void on_signal(struct loop_fd *f, uint32_t events _unused_)
 	d->api.draining = true;
 	logs_leave(d->api.sandboxes);
 	terminals_leave(d->api.terminals);
+	files_watch_leave(&d->api);
 	server_drain(d->api.server);
 	events_end(d->api.events);
 	(void)loop_after(d->api.loop, &d->drain, 0);
