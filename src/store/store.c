@@ -70,12 +70,38 @@ static int make_file(struct store *s, struct cay_error *err)
 		       : cay_fail(err, CAY_E_INTERNAL, 0, "the database %s is no file", s->file);
 }
 
+static int name_as_given(sqlite3_vfs *vfs _unused_, const char *name, int size, char *ret)
+{
+	(void)snprintf(ret, (size_t)size, "%s", name);
+	return strlen(name) < (size_t)size ? SQLITE_OK : SQLITE_CANTOPEN;
+}
+
+/*
+ * SQLite makes every name absolute. A process without rights may stand in a directory
+ * that it can't reach from the root: there a relative name works, and only that. Links
+ * are refused by make_file().
+ */
+static const char *file_system(void)
+{
+	static sqlite3_vfs ours;
+	const sqlite3_vfs *usual = sqlite3_vfs_find(NULL);
+
+	if (!ours.zName && usual) {
+		ours = *usual;
+		ours.pNext = NULL;
+		ours.zName = "cay";
+		ours.xFullPathname = name_as_given;
+		(void)sqlite3_vfs_register(&ours, 0);
+	}
+	return "cay";
+}
+
 static int open_file(struct store *s, struct cay_error *err)
 {
 	int rc = sqlite3_open_v2(s->file, &s->db,
 				 SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX |
 					 SQLITE_OPEN_NOFOLLOW | SQLITE_OPEN_EXRESCODE,
-				 NULL);
+				 file_system());
 
 	if (rc != SQLITE_OK)
 		return db_fail(s, rc, err);
