@@ -44,6 +44,11 @@ struct json *json_new_array(void)
 	return made(json_array());
 }
 
+struct json *json_ref(const struct json *j)
+{
+	return out_of(json_incref(in(j)));
+}
+
 void json_free(struct json *j)
 {
 	json_decref(in(j));

@@ -34,6 +34,9 @@ void json_set_null(struct json *object, const char *key);
 void json_add(struct json *array, struct json *value);
 void json_add_str(struct json *array, const char *value);
 
+/* Another hold on a value, to be freed as well; it is not to be changed from here on. */
+struct json *json_ref(const struct json *j);
+
 /*
  * Appends the text, one line with a newline, keys in the order they were set.
  * 0, -EFBIG past the buffer's maximum, or -ENOMEM when memory ran out, now or

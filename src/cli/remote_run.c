@@ -1,15 +1,12 @@
 #include "cli/remote_run.h"
 
 #include "base/attr.h"
-#include "base/buf.h"
 #include "base/json.h"
-#include "base/text.h"
 #include "cli/cli.h"
-#include "cli/output.h"
+#include "cli/remote_output.h"
 #include "core/result.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -19,9 +16,8 @@
 /* What comes of a run under way. */
 struct streaming {
 	const struct remote_run *q;
-	struct output out;
-	struct sink sink;
-	bool ended, unread; /* there is a result; nobody reads our output any more */
+	struct remote_output out;
+	bool ended; /* there is a result */
 	struct result result;
 };
 
@@ -77,65 +73,13 @@ static int take_result(const struct remote_run *q, const struct json *j, struct 
 	return q->result ? q->result(q->ctx, j, err) : 0;
 }
 
-/* Output */
-
-static int wait_writable(struct streaming *s, enum stream which, struct cay_error *err)
-{
-	struct pollfd f[] = {{.fd = s->sink.wait_fd[which], .events = POLLOUT},
-			     {.fd = remote_signal_fd(s->q->remote), .events = POLLIN}};
-
-	if (poll(f, ARRAY_LEN(f), -1) < 0 && errno != EINTR)
-		return cay_fail(err, CAY_E_INTERNAL, errno, "wait for the output's reader");
-	return f[1].revents ? remote_interrupted(s->q->remote, err) : 0;
-}
-
-/* 0, 1: there is no use in going on, or -1. */
-static int pass(struct streaming *s, enum stream which, const char *data, size_t len,
-		struct cay_error *err)
-{
-	while (len > 0) {
-		ssize_t n = s->sink.output(s->sink.ctx, which, data, len);
-
-		/* A flood: the daemon has the same limit, and ends it. */
-		if (n == -EFBIG)
-			return 0;
-		if (n == -EPIPE) {
-			s->unread = true;
-			return 1;
-		}
-		if (n < 0)
-			return cay_fail(err, CAY_E_INTERNAL, (int)-n, "keep the output");
-		data += n;
-		len -= (size_t)n;
-		if (len > 0 && wait_writable(s, which, err) < 0)
-			return -1;
-	}
-	return 0;
-}
-
-static int on_output(struct streaming *s, enum stream which, const struct json *data,
-		     struct cay_error *err)
-{
-	_cleanup_(buf_done) struct buf bytes = BUF(REMOTE_EVENT_MAX);
-	size_t len = 0;
-	const char *text = json_bytes(json_get(data, "text"), &len);
-
-	if (text)
-		return pass(s, which, text, len, err);
-	text = json_str(json_get(data, "base64"));
-	if (!text || text_decode_base64(&bytes, text, strlen(text)) < 0)
-		return bad_result(err);
-	return pass(s, which, bytes.data, bytes.len, err);
-}
-
 static int on_event(void *ctx, const char *name, const struct json *data, struct cay_error *err)
 {
 	struct streaming *s = ctx;
+	int which = remote_output_stream(name);
 
-	if (strcmp(name, "stdout") == 0)
-		return on_output(s, STREAM_STDOUT, data, err);
-	if (strcmp(name, "stderr") == 0)
-		return on_output(s, STREAM_STDERR, data, err);
+	if (which >= 0)
+		return remote_output_pass(&s->out, (enum stream)which, data, err);
 	if (strcmp(name, "error") == 0)
 		return remote_refusal_json(0, data, err);
 	if (strcmp(name, "result") != 0)
@@ -163,21 +107,18 @@ static int stream(const struct remote_run *q, struct cay_error *err)
 	struct streaming s = {.q = q};
 	int r;
 
-	output_init(&s.out, false, q->output_limit);
-	s.sink = output_sink(&s.out);
+	remote_output_init(&s.out, q->remote, q->output_limit);
 	r = remote_events(q->remote, &ask, false, on_event, &s, err);
-	/* Who cancels does not wait for a reader. */
-	if (!remote_signal(q->remote))
-		output_finish(&s.out);
+	remote_output_finish(&s.out);
 	if (r == 0) {
-		r = s.unread ? unread() : result_exit_code(&s.result);
-		if (output_failed(&s.out))
+		r = s.out.unread ? unread() : result_exit_code(&s.result);
+		if (output_failed(&s.out.out))
 			r = EXIT_OURS;
 		if (s.ended)
 			say(&s.result);
 	}
 	result_done(&s.result);
-	output_done(&s.out);
+	remote_output_done(&s.out);
 	return r;
 }
 

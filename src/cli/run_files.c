@@ -23,17 +23,17 @@ static int open_dir(const char *path)
 	return fd < 0 ? -errno : fd;
 }
 
-static int destination_failed(const char *to, int r, struct cay_error *err)
+static int destination_failed(const char *what, const char *to, int r, struct cay_error *err)
 {
-	(void)cay_fail(err, CAY_E_INVALID, -r, "--get to %s", to);
+	(void)cay_fail(err, CAY_E_INVALID, -r, "%s %s", what, to);
 	if (r != -ELOOP)
 		return -1;
 	return cay_hint(err,
 			"it goes through a symlink; name the directory itself, or its full path");
 }
 
-/* "dir/" and what is a directory; else the directory that the file will be in, and its name. */
-static int open_destination(const char *to, struct destination *ret, struct cay_error *err)
+int destination_open(const char *what, const char *to, struct destination *ret,
+		     struct cay_error *err)
 {
 	const char *slash = to ? strrchr(to, '/') : NULL;
 	char parent[PATH_MAX] = ".";
@@ -44,13 +44,13 @@ static int open_destination(const char *to, struct destination *ret, struct cay_
 	if (ret->dir >= 0)
 		return 0;
 	if ((ret->dir != -ENOENT && ret->dir != -ENOTDIR) || (slash && !slash[1]))
-		return destination_failed(to, ret->dir, err);
+		return destination_failed(what, to, ret->dir, err);
 	if (slash)
 		(void)snprintf(parent, sizeof(parent), "%.*s", slash == to ? 1 : (int)(slash - to),
 			       to);
 	ret->name = slash ? slash + 1 : to;
 	ret->dir = open_dir(parent);
-	return ret->dir < 0 ? destination_failed(to, ret->dir, err) : 0;
+	return ret->dir < 0 ? destination_failed(what, to, ret->dir, err) : 0;
 }
 
 int run_files_init(struct run_files *f, const struct spec *spec, const struct settings *settings,
@@ -65,8 +65,8 @@ int run_files_init(struct run_files *f, const struct spec *spec, const struct se
 	for (size_t i = 0; i < spec->get.len; i++) {
 		if (files_check_path(spec->get.items[i].from, err) < 0)
 			return cay_wrap(err, "--get");
-		if (!into_result &&
-		    open_destination(spec->get.items[i].to, &f->destinations[i], err) < 0)
+		if (!into_result && destination_open("--get to", spec->get.items[i].to,
+						     &f->destinations[i], err) < 0)
 			return -1;
 	}
 	for (size_t i = 0; i < spec->put.len; i++)

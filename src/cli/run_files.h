@@ -18,6 +18,13 @@ struct destination {
 	const char *name; /* NULL: the files keep their names below dir */
 };
 
+/*
+ * "dir/" (which is made) and what is a directory; else the directory that the file will be in,
+ * and its name in to. what: for the error. dir is the caller's to close.
+ */
+int destination_open(const char *what, const char *to, struct destination *ret,
+		     struct cay_error *err);
+
 struct run_files {
 	const struct spec *spec;         /* borrowed */
 	const struct settings *settings; /* borrowed */

@@ -70,30 +70,29 @@ static int make_file(struct store *s, struct cay_error *err)
 		       : cay_fail(err, CAY_E_INTERNAL, 0, "the database %s is no file", s->file);
 }
 
-static int name_as_given(sqlite3_vfs *vfs _unused_, const char *name, int size, char *ret)
+/* The name as it is. */
+static int full_path(sqlite3_vfs *vfs, const char *name, int size, char *ret)
 {
-	(void)snprintf(ret, (size_t)size, "%s", name);
-	return strlen(name) < (size_t)size ? SQLITE_OK : SQLITE_CANTOPEN;
+	(void)vfs;
+	return snprintf(ret, (size_t)size, "%s", name) < size ? SQLITE_OK : SQLITE_CANTOPEN;
 }
 
 /*
- * SQLite makes every name absolute. A process without rights may stand in a directory
- * that it can't reach from the root: there a relative name works, and only that. Links
- * are refused by make_file().
+ * SQLite makes every name absolute and looks at each directory on the way, some of which
+ * may be none of the api's business: it was put into its directory, and stays there.
  */
-static const char *file_system(void)
+static const char *plain_vfs(void)
 {
-	static sqlite3_vfs ours;
-	const sqlite3_vfs *usual = sqlite3_vfs_find(NULL);
+	static sqlite3_vfs plain;
 
-	if (!ours.zName && usual) {
-		ours = *usual;
-		ours.pNext = NULL;
-		ours.zName = "cay";
-		ours.xFullPathname = name_as_given;
-		(void)sqlite3_vfs_register(&ours, 0);
+	if (!plain.zName) {
+		plain = *sqlite3_vfs_find(NULL);
+		plain.zName = "cay";
+		plain.pNext = NULL;
+		plain.xFullPathname = full_path;
+		(void)sqlite3_vfs_register(&plain, 0);
 	}
-	return "cay";
+	return plain.zName;
 }
 
 static int open_file(struct store *s, struct cay_error *err)
@@ -101,7 +100,7 @@ static int open_file(struct store *s, struct cay_error *err)
 	int rc = sqlite3_open_v2(s->file, &s->db,
 				 SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX |
 					 SQLITE_OPEN_NOFOLLOW | SQLITE_OPEN_EXRESCODE,
-				 file_system());
+				 plain_vfs());
 
 	if (rc != SQLITE_OK)
 		return db_fail(s, rc, err);

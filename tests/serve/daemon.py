@@ -113,6 +113,7 @@ class Daemon:
             raise
         assert code == 0, (code, self.log)
         assert self.expect_errors or '"level":"error"' not in self.log, self.log
+        assert "Sanitizer" not in self.log and "runtime error" not in self.log, self.log
         assert not self.socket.exists()
 
     def restart(self):
