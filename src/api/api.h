@@ -9,17 +9,28 @@
 #include "store/owner.h"
 
 #include <stdbool.h>
+#include <stdint.h>
 
 struct cay_error;
+struct events;
+struct keeper;
+struct metrics;
+struct quota;
 struct runs;
 struct sandboxes;
 struct server;
+struct store;
 struct terminals;
 
 struct api {
 	struct loop *loop; /* place.loop */
 	struct settings settings;
 	struct job_place place; /* where programs run */
+	struct store *store;
+	struct keeper *keeper; /* commits what is gathered in the store, and forgets what is old */
+	struct quota *quota;
+	struct metrics *metrics;
+	struct events *events;
 	struct server *server;
 	struct runs *runs;
 	struct sandboxes *sandboxes;
@@ -37,6 +48,10 @@ struct viewer api_viewer(const struct exchange *x);
 
 /* CAY_E_AT_CAPACITY while the daemon ends: no new work is taken. */
 int api_check_open(const struct exchange *x, struct cay_error *err);
+
+/* The time of the clock, since 1970, for what is kept; and one that never jumps, for quotas. */
+int64_t api_now_ms(void);
+int64_t api_monotonic_ms(void);
 
 /* Every operation there is; ends with a NULL. */
 extern const struct route *const api_routes[];

@@ -61,6 +61,11 @@ struct exchange {
 	struct buf body; /* of a request that is not streamed */
 	size_t body_max, body_seen;
 	struct loop_timer heartbeat;
+	uint64_t began_ns;
+	enum cay_code code;
+	char target[EXCHANGE_TARGET_SIZE];
+	exchange_answered_fn *answered;
+	int64_t retry_s;
 };
 
 enum connection_state {

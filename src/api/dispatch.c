@@ -215,5 +215,6 @@ void dispatch_end(struct connection *c)
 	}
 	x->request.body = buf_str(&x->body);
 	x->request.body_len = x->body.len;
-	handle(x);
+	if (!c->server->config.before || c->server->config.before(x))
+		handle(x);
 }

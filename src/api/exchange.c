@@ -1,12 +1,14 @@
 #include "api/exchange.h"
 
 #include "api/connection.h"
+#include "base/clock.h"
 #include "base/json.h"
 #include "base/text.h"
 #include "core/error.h"
 
 #include <assert.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,6 +23,8 @@ struct exchange *exchange_new(struct connection *c)
 		return NULL;
 	x->connection = c;
 	x->headers = BUF(HEADERS_MAX_BYTES);
+	x->began_ns = clock_now_ns();
+	x->retry_s = 1;
 	x->request.peer = &c->peer;
 	return x;
 }
@@ -84,6 +88,36 @@ bool exchange_gone(const struct exchange *x)
 int exchange_status(const struct exchange *x)
 {
 	return x->status;
+}
+
+enum cay_code exchange_code(const struct exchange *x)
+{
+	return x->code;
+}
+
+uint64_t exchange_began_ns(const struct exchange *x)
+{
+	return x->began_ns;
+}
+
+void exchange_set_target(struct exchange *x, const char *id)
+{
+	(void)snprintf(x->target, sizeof(x->target), "%s", id);
+}
+
+const char *exchange_target(const struct exchange *x)
+{
+	return x->target;
+}
+
+void exchange_set_answered(struct exchange *x, exchange_answered_fn *fn)
+{
+	x->answered = fn;
+}
+
+void exchange_set_retry(struct exchange *x, int64_t seconds)
+{
+	x->retry_s = seconds;
 }
 
 void exchange_header(struct exchange *x, const char *name, const char *value)
@@ -226,6 +260,8 @@ void exchange_respond(struct exchange *x, int status, const char *type, const vo
 {
 	if (exchange_gone(x))
 		return;
+	if (x->answered)
+		x->answered(x, status, body, len);
 	exchange_begin_sized(x, status, type, len);
 	if (len > 0)
 		(void)exchange_write(x, body, len);
@@ -253,6 +289,7 @@ void exchange_fail(struct exchange *x, const struct cay_error *err)
 void exchange_fail_as(struct exchange *x, int status, const struct cay_error *err)
 {
 	_cleanup_(json_freep) struct json *j = cay_error_json(err, x->request.id);
+	char retry[24];
 
 	if (x->answer != ANSWER_NONE) {
 		exchange_abort(x);
@@ -260,8 +297,10 @@ void exchange_fail_as(struct exchange *x, int status, const struct cay_error *er
 	}
 	if (exchange_gone(x))
 		return;
+	x->code = err->code;
+	(void)snprintf(retry, sizeof(retry), "%" PRId64, x->retry_s);
 	if (status == 429 || status == 503)
-		exchange_header(x, "Retry-After", "1");
+		exchange_header(x, "Retry-After", retry);
 	if (status == 401)
 		exchange_header(x, "WWW-Authenticate", "Bearer");
 	exchange_respond_json(x, status, j);

@@ -25,12 +25,12 @@
 
 #include "api/request.h"
 #include "base/attr.h"
+#include "core/error.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-struct cay_error;
 struct exchange;
 struct json;
 struct loop;
@@ -69,6 +69,23 @@ bool exchange_gone(const struct exchange *x);
 
 /* Whether an answer was begun, and its status; 0: not yet. */
 int exchange_status(const struct exchange *x);
+/* Of an answer that is an error; else CAY_OK. */
+enum cay_code exchange_code(const struct exchange *x);
+
+/* When its head had come, by clock_now_ns(). */
+uint64_t exchange_began_ns(const struct exchange *x);
+
+/* The id of what the call made or changed, for the audit log; copied, and cut where too long. */
+#define EXCHANGE_TARGET_SIZE 64
+void exchange_set_target(struct exchange *x, const char *id);
+const char *exchange_target(const struct exchange *x); /* "": none */
+
+/* Called with an answer that is whole (exchange_respond and its kin), before it goes out. */
+typedef void exchange_answered_fn(struct exchange *x, int status, const void *body, size_t len);
+void exchange_set_answered(struct exchange *x, exchange_answered_fn *fn);
+
+/* What Retry-After says, if the answer comes to be a 429 or 503; without this it is 1. */
+void exchange_set_retry(struct exchange *x, int64_t seconds);
 
 /* One more header of the answer, before it is begun. No CR or LF in them. */
 void exchange_header(struct exchange *x, const char *name, const char *value);

@@ -26,7 +26,7 @@ struct reading {
 static bool read_range(struct reading *r, const char *header)
 {
 	char text[48], *dash;
-	uint64_t last;
+	uint64_t first, last;
 
 	if (!header || strncmp(header, "bytes=", 6) != 0 || strlen(header + 6) >= sizeof(text))
 		return false;
@@ -39,14 +39,11 @@ static bool read_range(struct reading *r, const char *header)
 		r->suffix = parse_u64(dash, 1, INT64_MAX, &r->count) == 0;
 		return r->suffix;
 	}
-	if (parse_u64(text, 0, INT64_MAX, &r->first) < 0)
+	if (parse_u64(text, 0, INT64_MAX, &first) < 0 ||
+	    (*dash && parse_u64(dash, first, INT64_MAX, &last) < 0))
 		return false;
-	r->count = AGENT_TO_END;
-	if (!*dash)
-		return true;
-	if (parse_u64(dash, r->first, INT64_MAX, &last) < 0)
-		return false;
-	r->count = last - r->first + 1;
+	r->first = first;
+	r->count = *dash ? last - first + 1 : AGENT_TO_END;
 	return true;
 }
 

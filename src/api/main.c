@@ -3,9 +3,17 @@
  * has one thread and one loop; what it needs was opened for it (inherit.h).
  */
 #include "api/api.h"
+#include "api/audit.h"
+#include "api/caller.h"
+#include "api/confine.h"
+#include "api/events.h"
+#include "api/idempotency.h"
 #include "api/inherit.h"
+#include "api/keeper.h"
 #include "api/logs.h"
+#include "api/metrics.h"
 #include "api/runs.h"
+#include "api/sandboxes.h"
 #include "api/server.h"
 #include "api/terminal.h"
 #include "base/attr.h"
@@ -17,6 +25,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -79,6 +88,7 @@ static void on_signal(struct loop_fd *f, uint32_t events _unused_)
 	logs_leave(d->api.sandboxes);
 	terminals_leave(d->api.terminals);
 	server_drain(d->api.server);
+	events_end(d->api.events);
 	(void)loop_after(d->api.loop, &d->drain, 0);
 }
 
@@ -133,10 +143,30 @@ static size_t count_routes(void)
 	return n;
 }
 
+static void on_finished(struct exchange *x)
+{
+	struct api *api = api_of(x);
+
+	idempotency_end(x);
+	audit_note(x);
+	metrics_exchange(api->metrics, x);
+	caller_release(x);
+	keeper_wrote(api);
+}
+
 static int start_server(struct api *api, bool tcp, struct cay_error *err)
 {
 	const struct server_config config = {
-		.loop = api->loop, .routes = api_routes, .n_routes = count_routes(), .ctx = api};
+		.loop = api->loop,
+		.routes = api_routes,
+		.n_routes = count_routes(),
+		.names = (const char *const *)api->settings.serve_hosts.items,
+		.n_names = api->settings.serve_hosts.len,
+		.authorize = caller_authorize,
+		.before = idempotency_begin,
+		.finished = on_finished,
+		.ctx = api,
+	};
 
 	api->server = server_new(&config);
 	if (!api->server)
@@ -144,6 +174,26 @@ static int start_server(struct api *api, bool tcp, struct cay_error *err)
 	if (server_listen(api->server, API_FD_UNIX, err) < 0)
 		return -1;
 	return tcp ? server_listen(api->server, API_FD_TCP, err) : 0;
+}
+
+/* Versions of runtimes that were found once; what is below HOME is not ours to see. */
+static void keep_cache(void)
+{
+	char path[PATH_MAX];
+
+	if (getcwd(path, sizeof(path)))
+		(void)setenv("XDG_CACHE_HOME", path, 1);
+}
+
+static int confine(const struct api *api, struct cay_error *err)
+{
+	int landlock;
+
+	if (confine_api(&api->settings, API_FD_STATE, &landlock, err) < 0)
+		return -1;
+	if (landlock == 0)
+		log_warning("the kernel has no Landlock: the api is confined without");
+	return 0;
 }
 
 static int start(struct daemon *d, struct cay_error *err)
@@ -155,6 +205,7 @@ static int start(struct daemon *d, struct cay_error *err)
 		return -1;
 	if (fchdir(API_FD_STATE) < 0)
 		return cay_fail(err, CAY_E_INTERNAL, errno, "enter the state directory");
+	keep_cache();
 	api->loop = loop_new();
 	if (!api->loop || catch_signals(d) < 0)
 		return cay_fail(err, CAY_E_INTERNAL, errno, "start the loop");
@@ -164,24 +215,35 @@ static int start(struct daemon *d, struct cay_error *err)
 		.drains = drains_new(api->loop),
 	};
 	api->runs = runs_new(api);
+	api->metrics = metrics_new();
+	api->events = events_new();
 	api->terminals = terminals_new(api->loop);
-	if (!api->place.islands || !api->place.drains || !api->runs || !api->terminals)
+	if (!api->place.islands || !api->place.drains || !api->runs || !api->metrics ||
+	    !api->events || !api->terminals)
 		return cay_fail(err, CAY_E_INTERNAL, ENOMEM, "start");
+	if (keeper_start(api, err) < 0)
+		return -1;
 	api->sandboxes = sandboxes_new(&(struct sandboxes_config){.place = api->place,
 								  .settings = &api->settings,
-								  .max = SANDBOX_MAX_DEFAULT},
+								  .store = api->store,
+								  .max = SIZE_MAX,
+								  .ended = sandbox_ended,
+								  .ctx = api},
 				       err);
-	if (!api->sandboxes)
+	if (!api->sandboxes || keep_ready(api, err) < 0 || start_server(api, tcp, err) < 0)
 		return -1;
-	return keep_ready(api, err) < 0 ? -1 : start_server(api, tcp, err);
+	return confine(api, err);
 }
 
 static void stop(struct daemon *d)
 {
 	server_free(d->api.server);
+	events_free(d->api.events);
 	runs_free(d->api.runs);
 	terminals_free(d->api.terminals);
 	sandboxes_free(d->api.sandboxes);
+	keeper_stop(&d->api);
+	metrics_free(d->api.metrics);
 	drains_free(d->api.place.drains);
 	islands_free(d->api.place.islands);
 	settings_done(&d->api.settings);

@@ -27,6 +27,10 @@ enum route_flags {
 	 * (see exchange.h). For what costs much and is useless without somebody who reads.
 	 */
 	ROUTE_CANCELS_ON_FIN = 1 << 2,
+	/* Answers in pieces, always: there is no answer to be kept for an Idempotency-Key. */
+	ROUTE_STREAMS_ANSWER = 1 << 3,
+	/* The answer has a secret in it: it is never kept. */
+	ROUTE_ANSWERS_SECRET = 1 << 4,
 };
 
 struct route {

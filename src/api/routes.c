@@ -1,13 +1,24 @@
 #include "api/api.h"
 
+#include "api/audit.h"
+#include "api/batches.h"
+#include "api/caller.h"
+#include "api/events.h"
 #include "api/exchange.h"
 #include "api/files.h"
 #include "api/health.h"
+#include "api/keys.h"
 #include "api/logs.h"
+#include "api/metrics.h"
+#include "api/run_history.h"
 #include "api/runs.h"
+#include "api/runtimes.h"
 #include "api/sandboxes.h"
 #include "api/terminal.h"
+#include "base/clock.h"
 #include "core/error.h"
+
+#include <time.h>
 
 /* One a line. */
 /* clang-format off */
@@ -38,6 +49,14 @@ const struct route *const api_routes[] = {
 	&route_file_watch,
 	&route_logs,
 	&route_terminal,
+	&route_audit_list,
+	&route_batch_create,
+	&route_events,
+	&route_key_create,
+	&route_key_list,
+	&route_key_revoke,
+	&route_metrics,
+	&route_runtime_list,
 	NULL,
 };
 /* clang-format on */
@@ -49,13 +68,24 @@ struct api *api_of(const struct exchange *x)
 
 struct viewer api_viewer(const struct exchange *x)
 {
-	const struct peer *peer = exchange_request(x)->peer;
-
-	return (struct viewer){.owner = {.kind = OWNER_UID, .uid = peer->uid}, .all = true};
+	return caller_of(x)->viewer;
 }
 
 int api_check_open(const struct exchange *x, struct cay_error *err)
 {
 	return api_of(x)->draining ? cay_fail(err, CAY_E_AT_CAPACITY, 0, "the daemon is ending")
 				   : 0;
+}
+
+int64_t api_now_ms(void)
+{
+	struct timespec t;
+
+	(void)clock_gettime(CLOCK_REALTIME, &t);
+	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+int64_t api_monotonic_ms(void)
+{
+	return (int64_t)(clock_now_ns() / 1000000);
 }

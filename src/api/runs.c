@@ -1,52 +1,46 @@
 #include "api/runs.h"
 
 #include "api/api.h"
+#include "api/caller.h"
+#include "api/events.h"
 #include "api/exchange.h"
+#include "api/keeper.h"
+#include "api/metrics.h"
+#include "api/run_dry.h"
+#include "api/run_history.h"
 #include "api/run_stream.h"
 #include "api/sandboxes.h"
 #include "base/attr.h"
+#include "base/buf.h"
 #include "base/json.h"
+#include "base/log.h"
+#include "session/job.h"
+#include "session/quota.h"
 #include "session/sandbox.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #define BUCKETS 1024
 
-/* Background runs that are over and still answer for themselves. */
-#define FINISHED_MAX 1000
-
 struct run_entry {
-	struct run_entry *next;          /* in its bucket */
-	struct run_entry *older, *newer; /* among those that are over */
+	struct run_entry *next; /* in its bucket */
 	struct runs *runs;
-	char id[ID_SIZE];
-	struct job *job;         /* NULL: over */
-	struct sandbox *sandbox; /* where it runs; NULL: on an island of its own */
-	bool background;
+	struct job *job;
+	struct sandbox *on;
+	struct run_record record; /* as far as it is known before the end */
+	char sandbox[ID_SIZE];    /* what record.sandbox points to */
 	struct run_stream stream; /* who hears of it */
-	struct exchange *waiting; /* for the plain result; NULL */
-	uint64_t started_ms;      /* since 1970 */
-	struct json *result;      /* or the error, when it is over */
+	void (*ended)(void *ctx, struct json *result, const struct cay_error *err);
+	void *ctx;
 };
 
 struct runs {
 	struct api *api;
 	struct run_entry *buckets[BUCKETS];
 	size_t n_active;
-	struct run_entry *oldest, *newest;
-	size_t n_finished;
 };
-
-static uint64_t now_ms(void)
-{
-	struct timespec t;
-
-	(void)clock_gettime(CLOCK_REALTIME, &t);
-	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
-}
 
 static size_t bucket_of(const char *id)
 {
@@ -57,19 +51,37 @@ static size_t bucket_of(const char *id)
 	return h % BUCKETS;
 }
 
-static struct run_entry *entry_find(struct runs *r, const char *id)
+static bool may_see(const struct viewer *v, const struct run_entry *e)
+{
+	return v->all || owner_is(&v->owner, &e->record.owner);
+}
+
+struct run_entry *run_find(struct runs *r, const struct viewer *v, const char *id)
 {
 	struct run_entry *e = r->buckets[bucket_of(id)];
 
-	while (e && strcmp(e->id, id) != 0)
+	while (e && strcmp(e->record.id, id) != 0)
 		e = e->next;
-	return e;
+	return e && may_see(v, e) ? e : NULL;
 }
 
-static void drop_job(struct run_entry *e)
+const struct run_record *run_entry_record(const struct run_entry *e)
 {
-	if (e->job && e->sandbox)
-		sandbox_job_free(e->sandbox, e->job);
+	return &e->record;
+}
+
+void runs_each(struct runs *r, const struct viewer *v, runs_each_fn *fn, void *ctx)
+{
+	for (size_t n = 0; n < BUCKETS; n++)
+		for (struct run_entry *e = r->buckets[n]; e; e = e->next)
+			if (may_see(v, e))
+				fn(ctx, &e->record);
+}
+
+static void free_job(struct run_entry *e)
+{
+	if (e->job && e->on)
+		sandbox_job_free(e->on, e->job);
 	else
 		job_free(e->job);
 	e->job = NULL;
@@ -77,43 +89,26 @@ static void drop_job(struct run_entry *e)
 
 static void entry_free(struct run_entry *e)
 {
-	struct run_entry **at = &e->runs->buckets[bucket_of(e->id)];
+	struct run_entry **at = &e->runs->buckets[bucket_of(e->record.id)];
 
 	while (*at && *at != e)
 		at = &(*at)->next;
-	if (*at)
+	if (*at) {
 		*at = e->next;
-	drop_job(e);
+		e->runs->n_active--;
+	}
+	free_job(e);
 	run_stream_done(&e->stream);
-	json_free(e->result);
 	free(e);
 }
 
-static void forget_oldest(struct runs *r)
+static void entry_enter(struct run_entry *e)
 {
-	struct run_entry *e = r->oldest;
+	struct run_entry **bucket = &e->runs->buckets[bucket_of(e->record.id)];
 
-	r->oldest = e->newer;
-	if (r->oldest)
-		r->oldest->older = NULL;
-	else
-		r->newest = NULL;
-	r->n_finished--;
-	entry_free(e);
-}
-
-static void keep_finished(struct run_entry *e)
-{
-	struct runs *r = e->runs;
-
-	e->older = r->newest;
-	if (r->newest)
-		r->newest->newer = e;
-	else
-		r->oldest = e;
-	r->newest = e;
-	if (++r->n_finished > FINISHED_MAX)
-		forget_oldest(r);
+	e->next = *bucket;
+	*bucket = e;
+	e->runs->n_active++;
 }
 
 static void on_started(struct job *j)
@@ -130,26 +125,63 @@ static bool on_output(struct job *j, enum stream s, const char *data, size_t len
 	return run_stream_output(&e->stream, s, data, len);
 }
 
+static void fill_record(struct run_record *r, const struct result *res, const struct cay_error *err)
+{
+	r->under_way = false;
+	r->ended_ms = api_now_ms();
+	if (!res) {
+		r->status = STATUS_SANDBOX_ERROR;
+		r->message = err->text;
+		return;
+	}
+	r->status = res->status;
+	r->exited = res->exited;
+	r->exit_code = res->exit_code;
+	r->signal = res->signal;
+	r->message = res->message;
+	r->wall_ms = res->usage.wall_ms;
+	r->cpu_ms = res->usage.cpu_ms;
+	r->memory_peak_bytes = res->usage.memory_peak_bytes;
+}
+
+/* What is told to whoever waited is not kept as well: only what nobody waited for. */
+static void remember(struct run_entry *e, const struct json *j)
+{
+	_cleanup_(buf_done) struct buf text = BUF(RUN_RESULT_MAX);
+	struct cay_error err;
+
+	if (e->record.background && json_text(j, &text) == 0)
+		e->record.result = buf_str(&text);
+	if (store_run_put(e->runs->api->store, &e->record, &err) < 0)
+		log_error(err.text, "run", e->record.id);
+	e->record.result = NULL;
+	keeper_wrote(e->runs->api);
+}
+
+static void account(struct run_entry *e)
+{
+	struct api *api = e->runs->api;
+	const struct run_record *r = &e->record;
+
+	quota_end_run(api->quota, &r->owner, r->cpu_ms, api_monotonic_ms());
+	metrics_run(api->metrics, r);
+	if (events_followed(api))
+		event_publish(api, "run.ended", &r->owner, run_json(r));
+}
+
 static void on_ended(struct job *j, const struct result *res, const struct cay_error *err)
 {
 	struct run_entry *e = job_ctx(j);
-	struct exchange *x = e->waiting;
+	_cleanup_(json_freep) struct json *json =
+		res ? result_json(res) : cay_error_json(err, NULL);
 
-	e->result = res ? result_json(res) : cay_error_json(err, NULL);
-	e->waiting = NULL;
-	if (x && res)
-		exchange_respond_json(x, 200, e->result);
-	else if (x)
-		exchange_fail(x, err);
-	if (x)
-		exchange_watch(x, NULL, NULL);
-	run_stream_end(&e->stream, res ? "result" : "error", e->result, err);
-	drop_job(e);
-	e->runs->n_active--;
-	if (e->background)
-		keep_finished(e);
-	else
-		entry_free(e);
+	fill_record(&e->record, res, err);
+	remember(e, json);
+	account(e);
+	run_stream_end(&e->stream, res ? "result" : "error", json, err);
+	if (e->ended)
+		e->ended(e->ctx, take_ptr(&json), res ? NULL : err);
+	entry_free(e);
 }
 
 /* Nobody hears of its start or its output: fewer messages. */
@@ -165,131 +197,266 @@ static void on_drained(void *ctx, enum stream s)
 		job_resume(e->job, s);
 }
 
+void run_leave(struct run_entry *e)
+{
+	e->ended = NULL;
+	if (e->job)
+		job_cancel(e->job, CAUSE_CANCELLED, 0);
+}
+
 /* The one who asked for it went away. */
 static void on_left(void *ctx)
 {
 	struct run_entry *e = ctx;
 
-	if (e->job && !e->background)
-		job_cancel(e->job, CAUSE_CANCELLED, 0);
+	if (!e->record.background)
+		run_leave(e);
 }
 
-static void on_close(struct exchange *x, enum exchange_end how)
-{
-	struct run_entry *e = exchange_ctx(x);
-
-	if (!e || how != EXCHANGE_GONE)
-		return;
-	e->waiting = NULL;
-	on_left(e);
-}
-
-static const struct exchange_events waiting_events = {.on_close = on_close};
-
-static struct run_entry *entry_new(struct runs *r)
+static struct run_entry *entry_new(struct runs *r, const struct run_ask *ask)
 {
 	struct run_entry *e = calloc(1, sizeof(*e));
 
 	if (!e)
 		return NULL;
 	e->runs = r;
-	e->started_ms = now_ms();
+	e->on = ask->on;
+	e->ended = ask->ended;
+	e->ctx = ask->ctx;
 	e->stream = (struct run_stream){.ctx = e, .drained = on_drained, .left = on_left};
+	e->record = (struct run_record){
+		.owner = ask->caller->viewer.owner,
+		.under_way = true,
+		.started_ms = api_now_ms(),
+		.background = ask->body->background,
+	};
+	if (ask->on) {
+		memcpy(e->sandbox, ask->on->id, sizeof(e->sandbox));
+		e->record.sandbox = e->sandbox;
+	}
 	return e;
 }
 
-static void entry_enter(struct run_entry *e)
+/* body is taken over. */
+static int make_order(struct api *api, const struct run_ask *ask, struct job_order *ret,
+		      struct cay_error *err)
 {
-	struct run_entry **bucket = &e->runs->buckets[bucket_of(e->id)];
+	const struct caller *c = ask->caller;
+	struct settings s = caller_settings(c, &api->settings);
+	int64_t left =
+		quota_cpu_left_ms(api->quota, &c->viewer.owner, &c->quotas, api_monotonic_ms());
+	int r;
 
-	e->next = *bucket;
-	*bucket = e;
-	e->runs->n_active++;
+	if (ask->on)
+		return sandbox_order(ask->on, ask->body, ret, err);
+	if (left < INT64_MAX &&
+	    (s.maximum.cpu_time_ms == 0 || (uint64_t)left < s.maximum.cpu_time_ms))
+		s.maximum.cpu_time_ms = (uint64_t)left;
+	r = job_order_make(ret, &s, ask->body, err);
+	ret->settings = &api->settings; /* ours are gone in a moment */
+	return r;
 }
 
-static void answer_id(struct exchange *x, const struct run_entry *e)
+static int start_job(struct api *api, struct run_entry *e, const struct run_ask *ask,
+		     struct cay_error *err)
 {
-	_cleanup_(json_freep) struct json *j = json_new_object();
+	const struct job_events *events = ask->told || e->record.background ? &told : &quiet;
+	struct job_order order = {.script = SCRIPT_NONE};
 
-	json_set_str(j, "id", e->id);
-	json_set_str(j, "status", "running");
-	exchange_respond_json(x, 202, j);
+	if (make_order(api, ask, &order, err) == 0) {
+		memcpy(e->record.id, order.plan->id, sizeof(e->record.id));
+		e->record.language = order.has_runtime ? order.runtime.language->name : NULL;
+		e->job = ask->on ? sandbox_start(ask->on, &order, events, e, err)
+				 : job_start(&api->place, NULL, &order, events, e, err);
+	}
+	if (e->job)
+		return 0;
+	job_order_done(&order);
+	return -1;
 }
 
-/* The order, by the place it is for. body is taken over. */
-static int make_order(struct api *api, struct sandbox *s, struct request_body *body,
-		      struct job_order *ret, struct cay_error *err)
+/* The caller was told its id: it must be known from here on, whatever happens. */
+static int promise(struct api *api, struct run_entry *e, struct cay_error *err)
 {
-	return s ? sandbox_order(s, body, ret, err)
-		 : job_order_make(ret, &api->settings, body, err);
+	return e->record.background ? store_run_put(api->store, &e->record, err) : 0;
 }
 
-static struct job *start(struct run_entry *e, struct job_order *o, const struct job_events *events,
-			 struct cay_error *err)
+static int check(struct api *api, const struct run_ask *ask, struct cay_error *err)
 {
-	struct api *api = e->runs->api;
-
-	memcpy(e->id, o->plan->id, sizeof(e->id));
-	return e->sandbox ? sandbox_start(e->sandbox, o, events, e, err)
-			  : job_start(&api->place, NULL, o, events, e, err);
+	if (api->draining)
+		return cay_fail(err, CAY_E_AT_CAPACITY, 0, "the daemon is ending");
+	if (ask->body->spec.engine == ENGINE_DIRECT) {
+		(void)cay_fail(err, CAY_E_UNSUPPORTED, 0,
+			       "the daemon runs nothing outside a sandbox");
+		return cay_hint(err, "leave engine out");
+	}
+	return bounds_check(&ask->caller->bounds, &ask->body->spec, err);
 }
 
-static int begin(struct exchange *x, struct sandbox *s, struct request_body *body,
-		 struct cay_error *err)
+static void drop_body(struct request_body *body)
 {
-	struct api *api = api_of(x);
-	struct run_entry *e = entry_new(api->runs);
-	bool background = body->background, events = exchange_wants_events(x) && !background;
-	struct job_order order;
+	request_body_done(body);
+	free(body);
+}
 
+struct run_entry *run_start(struct api *api, const struct run_ask *ask, int64_t *ret_retry_s,
+			    struct cay_error *err)
+{
+	const struct owner *o = &ask->caller->viewer.owner;
+	struct run_entry *e = NULL;
+
+	*ret_retry_s = 1;
+	if (check(api, ask, err) < 0 || quota_take_run(api->quota, o, &ask->caller->quotas,
+						       api_monotonic_ms(), ret_retry_s, err) < 0) {
+		drop_body(ask->body);
+		return NULL;
+	}
+	e = entry_new(api->runs, ask);
 	if (!e) {
-		request_body_done(body);
-		free(body);
+		drop_body(ask->body);
+		(void)cay_fail(err, CAY_E_INTERNAL, ENOMEM, "start the run");
+	} else if (start_job(api, e, ask, err) == 0 && promise(api, e, err) == 0) {
+		entry_enter(e);
+		if (events_followed(api))
+			event_publish(api, "run.started", o, run_json(&e->record));
+		return e;
+	} else {
+		entry_free(e);
+	}
+	quota_end_run(api->quota, o, 0, api_monotonic_ms());
+	return NULL;
+}
+
+void run_follow(struct run_entry *e, struct exchange *x)
+{
+	run_stream_add(&e->stream, x, false);
+}
+
+/* A plain request that waits for its result. */
+struct waiting {
+	struct exchange *x;
+	struct run_entry *run;
+};
+
+static void on_close(struct exchange *x, enum exchange_end how _unused_)
+{
+	struct waiting *w = exchange_ctx(x);
+
+	if (w)
+		run_leave(w->run);
+	free(w);
+}
+
+static const struct exchange_events waiting_events = {.on_close = on_close};
+
+static void answer_result(void *ctx, struct json *result, const struct cay_error *err)
+{
+	struct waiting *w = ctx;
+
+	exchange_watch(w->x, NULL, NULL);
+	if (err)
+		exchange_fail(w->x, err);
+	else
+		exchange_respond_json(w->x, 200, result);
+	json_free(result);
+	free(w);
+}
+
+static int wait_for(struct exchange *x, struct run_ask *ask, int64_t *retry_s,
+		    struct cay_error *err)
+{
+	struct waiting *w = calloc(1, sizeof(*w));
+
+	if (!w) {
+		drop_body(ask->body);
 		return cay_fail(err, CAY_E_INTERNAL, ENOMEM, "start the run");
 	}
-	e->background = background;
-	e->sandbox = s;
-	if (make_order(api, s, body, &order, err) == 0)
-		e->job = start(e, &order, events || background ? &told : &quiet, err);
-	if (!e->job) {
-		job_order_done(&order);
-		free(e);
+	ask->ended = answer_result;
+	ask->ctx = w;
+	*w = (struct waiting){.x = x, .run = run_start(api_of(x), ask, retry_s, err)};
+	if (!w->run) {
+		free(w);
 		return -1;
 	}
-	entry_enter(e);
+	exchange_set_target(x, w->run->record.id);
+	exchange_watch(x, &waiting_events, w);
+	return 0;
+}
+
+static int start_told(struct exchange *x, struct run_ask *ask, int64_t *retry_s,
+		      struct cay_error *err)
+{
+	bool background = ask->body->background;
+	struct run_entry *e = run_start(api_of(x), ask, retry_s, err);
+
+	if (!e)
+		return -1;
+	exchange_set_target(x, e->record.id);
 	if (background) {
-		answer_id(x, e);
-	} else if (events) {
-		run_stream_add(&e->stream, x, true);
+		_cleanup_(json_freep) struct json *j = run_json(&e->record);
+
+		exchange_respond_json(x, 202, j);
 	} else {
-		e->waiting = x;
-		exchange_watch(x, &waiting_events, e);
+		run_stream_add(&e->stream, x, true);
 	}
 	return 0;
 }
 
-static void create(struct exchange *x, struct sandbox *s)
+static int answer_dry(struct exchange *x, struct run_ask *ask, struct cay_error *err)
 {
-	const struct request *q = exchange_request(x);
-	struct request_body *body = calloc(1, sizeof(*body));
+	_cleanup_(json_freep) struct json *j = NULL;
+	struct job_order order = {.script = SCRIPT_NONE};
+	int r;
+
+	if (check(api_of(x), ask, err) < 0) {
+		drop_body(ask->body);
+		return -1;
+	}
+	r = make_order(api_of(x), ask, &order, err);
+	if (r == 0) {
+		j = run_dry_json(&order);
+		exchange_respond_json(x, 200, j);
+	}
+	job_order_done(&order);
+	return r;
+}
+
+void run_answer(struct exchange *x, struct request_body *body, struct sandbox *on)
+{
+	bool events = exchange_wants_events(x);
+	struct run_ask ask = {.caller = caller_of(x), .body = body, .on = on, .told = events};
+	int64_t retry_s = 1;
 	struct cay_error err;
 	int r;
 
-	if (!body)
-		r = cay_fail(&err, CAY_E_INTERNAL, ENOMEM, "read the request");
-	else if (api_check_open(x, &err) < 0)
-		r = -1;
+	if (body->dry_run)
+		r = answer_dry(x, &ask, &err);
+	else if (body->background || events)
+		r = start_told(x, &ask, &retry_s, &err);
 	else
-		r = request_parse(body, s ? REQUEST_COMMAND : REQUEST_RUN, q->body, q->body_len,
-				  &err);
-	if (r == 0) {
-		r = begin(x, s, body, &err); /* which takes the body over */
-	} else if (body) {
-		request_body_done(body);
-		free(body);
+		r = wait_for(x, &ask, &retry_s, &err);
+	if (r == 0)
+		return;
+	exchange_set_retry(x, retry_s);
+	exchange_fail(x, &err);
+}
+
+static void create(struct exchange *x, struct sandbox *on)
+{
+	const struct request *q = exchange_request(x);
+	enum request_place place = on ? REQUEST_COMMAND : REQUEST_RUN;
+	struct request_body *body = calloc(1, sizeof(*body));
+	struct cay_error err;
+
+	if (!body) {
+		(void)cay_fail(&err, CAY_E_INTERNAL, ENOMEM, "read the request");
+	} else if (request_parse(body, place, q->body, q->body_len, &err) == 0) {
+		run_answer(x, body, on);
+		return;
+	} else {
+		drop_body(body);
 	}
-	if (r < 0)
-		exchange_fail(x, &err);
+	exchange_fail(x, &err);
 }
 
 static void run_create(struct exchange *x)
@@ -305,81 +472,23 @@ static void sandbox_run(struct exchange *x)
 		create(x, s);
 }
 
-static struct run_entry *find_or_fail(struct exchange *x)
-{
-	const char *id = request_param(exchange_request(x), "id");
-	struct run_entry *e = entry_find(api_of(x)->runs, id);
-	struct cay_error err;
-
-	if (!e) {
-		(void)cay_fail(&err, CAY_E_NOT_FOUND, 0, "there is no run %.64s", id);
-		exchange_fail(x, &err);
-	}
-	return e;
-}
-
-static struct json *summary(const struct run_entry *e)
-{
-	struct json *j = json_new_object();
-
-	json_set_str(j, "id", e->id);
-	json_set_str(j, "status", e->job ? "running" : "ended");
-	json_set_int(j, "started", (int64_t)e->started_ms);
-	return j;
-}
-
-static void run_get(struct exchange *x)
-{
-	struct run_entry *e = find_or_fail(x);
-	struct json *j;
-
-	if (!e)
-		return;
-	if (e->result) {
-		exchange_respond_json(x, 200, e->result);
-		return;
-	}
-	j = summary(e);
-	exchange_respond_json(x, 200, j);
-	json_free(j);
-}
-
 static void run_cancel(struct exchange *x)
 {
-	struct run_entry *e = find_or_fail(x);
-	struct json *j;
+	const struct viewer *v = &caller_of(x)->viewer;
+	const char *id = request_param(exchange_request(x), "id");
+	struct run_entry *e = run_find(api_of(x)->runs, v, id);
 
-	if (!e)
+	exchange_set_target(x, id);
+	if (!e) {
+		run_history_answer(x, id);
 		return;
-	if (e->job)
-		job_cancel(e->job, CAUSE_CANCELLED, 0);
-	j = summary(e);
-	exchange_respond_json(x, e->job ? 202 : 200, j);
-	json_free(j);
-}
+	}
+	job_cancel(e->job, CAUSE_CANCELLED, 0);
+	{
+		_cleanup_(json_freep) struct json *j = run_json(&e->record);
 
-static void run_events(struct exchange *x)
-{
-	struct run_entry *e = find_or_fail(x);
-
-	if (!e)
-		return;
-	run_stream_add(&e->stream, x, false);
-	if (e->result)
-		run_stream_end(&e->stream, "result", e->result, NULL);
-}
-
-static void run_list(struct exchange *x)
-{
-	struct runs *r = api_of(x)->runs;
-	_cleanup_(json_freep) struct json *j = json_new_object();
-	struct json *list = json_new_array();
-
-	for (size_t n = 0; n < BUCKETS; n++)
-		for (struct run_entry *e = r->buckets[n]; e; e = e->next)
-			json_add(list, summary(e));
-	json_set(j, "runs", list);
-	exchange_respond_json(x, 200, j);
+		exchange_respond_json(x, 202, j);
+	}
 }
 
 struct runs *runs_new(struct api *api)
@@ -410,8 +519,7 @@ void runs_cancel_all(struct runs *r)
 {
 	for (size_t n = 0; n < BUCKETS; n++)
 		for (struct run_entry *e = r->buckets[n]; e; e = e->next)
-			if (e->job)
-				job_cancel(e->job, CAUSE_CANCELLED, 0);
+			job_cancel(e->job, CAUSE_CANCELLED, 0);
 }
 
 const struct route route_run_create = {
@@ -430,13 +538,5 @@ const struct route route_sandbox_run = {
 	.max_body = REQUEST_MAX_BYTES,
 	.name = "sandbox.run",
 };
-const struct route route_run_list = {
-	.method = "GET", .pattern = "/v1/runs", .handle = run_list, .name = "run.list"};
-const struct route route_run_get = {
-	.method = "GET", .pattern = "/v1/runs/{id}", .handle = run_get, .name = "run.get"};
 const struct route route_run_cancel = {
 	.method = "DELETE", .pattern = "/v1/runs/{id}", .handle = run_cancel, .name = "run.cancel"};
-const struct route route_run_events = {.method = "GET",
-				       .pattern = "/v1/runs/{id}/events",
-				       .handle = run_events,
-				       .name = "run.events"};

@@ -1,9 +1,12 @@
 #include "api/sandboxes.h"
 
 #include "api/api.h"
+#include "api/caller.h"
+#include "api/events.h"
 #include "api/exchange.h"
 #include "base/attr.h"
 #include "base/json.h"
+#include "session/quota.h"
 #include "session/sandbox.h"
 #include "spec/fields.h"
 
@@ -21,6 +24,14 @@ struct sandbox *sandbox_of(struct exchange *x)
 	if (!s)
 		exchange_fail(x, &err);
 	return s;
+}
+
+static void publish(struct exchange *x, const char *event, const struct sandbox *s)
+{
+	struct api *api = api_of(x);
+
+	if (events_followed(api))
+		event_publish(api, event, &s->owner, sandbox_json(s));
 }
 
 static void respond(struct exchange *x, int status, const struct sandbox *s)
@@ -52,11 +63,14 @@ static void on_answer(void *ctx, struct sandbox *s, const struct cay_error *err)
 	struct asking *a = ctx;
 
 	if (a->x) {
+		exchange_set_target(a->x, s->id);
 		exchange_watch(a->x, NULL, NULL);
 		if (err)
 			exchange_fail(a->x, err);
 		else
 			respond(a->x, a->status, s);
+		if (!err && a->status == 201)
+			publish(a->x, "sandbox.created", s);
 	} else if (a->status == 201 && !err) {
 		sandbox_end(s, "its creator went away"); /* nobody knows its id */
 	}
@@ -84,13 +98,54 @@ static void refuse(struct exchange *x, struct asking *a, const struct cay_error 
 	exchange_fail(x, err);
 }
 
+static void drop_body(struct request_body *body)
+{
+	request_body_done(body);
+	free(body);
+}
+
+/* Within the caller's bounds and quotas; body is taken over. */
+static int begin(struct exchange *x, struct request_body *body, struct asking *a,
+		 struct cay_error *err)
+{
+	struct api *api = api_of(x);
+	const struct caller *c = caller_of(x);
+	struct settings settings = caller_settings(c, &api->settings);
+	const struct owner *o = &c->viewer.owner;
+	int64_t retry_s = 1;
+
+	if (api_check_open(x, err) < 0 || bounds_check(&c->bounds, &body->spec, err) < 0 ||
+	    quota_take_sandbox(api->quota, o, &c->quotas, &retry_s, err) < 0) {
+		drop_body(body);
+		exchange_set_retry(x, retry_s);
+		return -1;
+	}
+	if (sandbox_create(api->sandboxes, o, &settings, body, on_answer, a, err) == 0)
+		return 0;
+	quota_end_sandbox(api->quota, o);
+	return -1;
+}
+
+void sandbox_ended(void *ctx, const struct sandbox *s, const char *reason)
+{
+	struct api *api = ctx;
+	struct json *j;
+
+	quota_end_sandbox(api->quota, &s->owner);
+	if (!events_followed(api))
+		return;
+	j = json_new_object();
+	json_set_str(j, "id", s->id);
+	json_set_str(j, "reason", reason);
+	event_publish(api, "sandbox.ended", &s->owner, j);
+}
+
 static void sandbox_create_handle(struct exchange *x)
 {
 	const struct request *q = exchange_request(x);
-	const struct viewer viewer = api_viewer(x);
 	struct request_body *body = calloc(1, sizeof(*body));
-	struct asking *a;
 	struct cay_error err;
+	struct asking *a;
 
 	if (!body) {
 		(void)cay_fail(&err, CAY_E_INTERNAL, ENOMEM, "read the request");
@@ -98,20 +153,15 @@ static void sandbox_create_handle(struct exchange *x)
 		return;
 	}
 	if (request_parse(body, REQUEST_SANDBOX, q->body_len ? q->body : "{}",
-			  q->body_len ? q->body_len : 2, &err) < 0 ||
-	    api_check_open(x, &err) < 0) {
-		request_body_done(body);
-		free(body);
+			  q->body_len ? q->body_len : 2, &err) < 0) {
+		drop_body(body);
 		exchange_fail(x, &err);
 		return;
 	}
 	a = asking_new(x, 201, &err);
-	if (!a) {
-		request_body_done(body);
-		free(body);
-		return;
-	}
-	if (sandbox_create(api_of(x)->sandboxes, &viewer.owner, body, on_answer, a, &err) < 0)
+	if (!a)
+		drop_body(body);
+	else if (begin(x, body, a, &err) < 0)
 		refuse(x, a, &err);
 }
 
@@ -172,6 +222,7 @@ static void sandbox_delete_handle(struct exchange *x)
 
 	if (!s)
 		return;
+	exchange_set_target(x, s->id);
 	json_set_str(j, "id", s->id);
 	json_set_str(j, "state", sandbox_state_name(SANDBOX_GONE));
 	sandbox_end(s, "deleted");

@@ -14,3 +14,6 @@ struct sandbox;
 
 /* The one that the path names, if the caller may see it; NULL: the error was answered. */
 struct sandbox *sandbox_of(struct exchange *x);
+
+/* What to do when one has ended: ctx is the api. */
+void sandbox_ended(void *ctx, const struct sandbox *s, const char *reason);

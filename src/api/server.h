@@ -7,6 +7,7 @@
 
 #include "api/router.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -47,6 +48,11 @@ struct server_config {
 	 * exchange_set_caller(). NULL: nobody is turned away.
 	 */
 	int (*authorize)(struct exchange *x, struct cay_error *err);
+	/*
+	 * Called when a request is whole, before its handler, unless its body is streamed.
+	 * False: it was answered, and the handler is not called. NULL: all go on.
+	 */
+	bool (*before)(struct exchange *x);
 	/* An exchange is over, whether a handler saw it or not: logs and metrics. */
 	void (*finished)(struct exchange *x);
 	void *ctx;

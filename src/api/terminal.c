@@ -444,7 +444,8 @@ static int start_program(struct terminal *t, struct sandbox *s, const struct ter
 	if (terminal_body_make(q, &body, err) < 0)
 		return -1;
 	if (sandbox_order(s, body, &order, err) == 0)
-		t->program = sandbox_terminal(s, &order, on_ended, t, &t->sock.fd, err);
+		t->program =
+			sandbox_terminal(s, &order, &t->pty.size, on_ended, t, &t->sock.fd, err);
 	job_order_done(&order);
 	if (!t->program)
 		return -1;

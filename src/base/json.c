@@ -44,6 +44,11 @@ struct json *json_new_array(void)
 	return made(json_array());
 }
 
+struct json *json_ref(const struct json *j)
+{
+	return out_of(json_incref(in(j)));
+}
+
 void json_free(struct json *j)
 {
 	json_decref(in(j));
@@ -52,6 +57,11 @@ void json_free(struct json *j)
 void json_freep(struct json **j)
 {
 	json_free(*j);
+}
+
+struct json *json_share(const struct json *j)
+{
+	return out_of(json_incref(in(j)));
 }
 
 void json_set(struct json *object, const char *key, struct json *value)
@@ -134,7 +144,7 @@ int json_text(const struct json *j, struct buf *out)
 	broken = false;
 	if (!j || !whole)
 		return -ENOMEM;
-	if (json_dump_callback(in(j), dump, &d, JSON_COMPACT | JSON_REAL_PRECISION(10)) < 0)
+	if (json_dump_callback(in(j), dump, &d, JSON_COMPACT | JSON_REAL_PRECISION(15)) < 0)
 		return d.r < 0 ? d.r : -ENOMEM;
 	return buf_append_str(out, "\n");
 }

@@ -20,6 +20,9 @@ struct json *json_new_array(void);
 void json_free(struct json *j);
 void json_freep(struct json **j);
 
+/* The same value once more, for another place that keeps it; neither may be changed then. */
+struct json *json_share(const struct json *j);
+
 void json_set(struct json *object, const char *key, struct json *value);
 void json_set_str(struct json *object, const char *key, const char *value); /* NULL: null */
 void json_set_bytes(struct json *object, const char *key, const char *data, size_t len);
@@ -30,6 +33,9 @@ void json_set_null(struct json *object, const char *key);
 
 void json_add(struct json *array, struct json *value);
 void json_add_str(struct json *array, const char *value);
+
+/* Another hold on a value, to be freed as well; it is not to be changed from here on. */
+struct json *json_ref(const struct json *j);
 
 /*
  * Appends the text, one line with a newline, keys in the order they were set.

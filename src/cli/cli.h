@@ -24,14 +24,16 @@ struct verb {
 	const char *notes;      /* NULL: none */
 	const char *argument;   /* what its first word is, in the words of option_row; NULL: none */
 	bool words_end_options; /* what follows the first word is not ours */
+	bool words_repeat;      /* all words are of that kind */
 	const struct option_row *rows;
 	size_t n_rows;
 	/* Takes its own argv (argv[0] is the verb) and returns the exit code. */
 	int (*run)(int argc, char **argv);
 };
 
-extern const struct verb verb_bench, verb_complete, verb_config, verb_doctor, verb_help, verb_run,
-	verb_runtimes, verb_serve, verb_version;
+extern const struct verb verb_bench, verb_complete, verb_config, verb_cp, verb_create, verb_doctor,
+	verb_exec, verb_help, verb_key, verb_logs, verb_pause, verb_ps, verb_resume, verb_rm,
+	verb_run, verb_runtimes, verb_serve, verb_shell, verb_show, verb_version;
 
 extern const struct verb *const verbs[]; /* ends with a NULL */
 

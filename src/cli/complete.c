@@ -9,9 +9,12 @@
 #include "cli/cli.h"
 
 #include "base/attr.h"
+#include "base/json.h"
 #include "cli/options.h"
+#include "cli/remote_sandbox.h"
 #include "image/runtime.h"
 #include "settings/settings.h"
+#include "spec/request.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -116,6 +119,30 @@ static void offer_choices(const struct typed *t, const char *label)
 	}
 }
 
+/* By their names, and those without one by id; nothing where no daemon is. */
+static void offer_sandboxes(const struct typed *t, const char *label _unused_)
+{
+	_cleanup_(remote_freep) struct remote *r = NULL;
+	_cleanup_(json_freep) struct json *all = NULL;
+	const struct json *list;
+	struct cay_error err;
+
+	if (remote_open(&r, &err) < 0 ||
+	    remote_list(r, "/v1/sandboxes", "sandboxes", &all, &err) < 0)
+		return;
+	list = json_get(all, "sandboxes");
+	for (size_t i = 0; i < json_len(list); i++) {
+		const char *id = json_str(json_get(json_at(list, i), "id"));
+		const char *name = json_str(json_get(json_at(list, i), "name"));
+
+		/* What is no name of a sandbox's would be something else to a shell. */
+		if (name && request_name_ok(name))
+			offer(t, name, "");
+		else if (id && strspn(id, "0123456789abcdefghijklmnopqrstuvwxyz_") == strlen(id))
+			offer(t, id, "");
+	}
+}
+
 /* By what a label in a help text begins with. */
 static const struct {
 	const char *label;
@@ -126,6 +153,7 @@ static const struct {
 	{"NAME[@VERSION]", offer_runtimes},
 	{"LANGUAGE", offer_language_names},
 	{"VERB", offer_verbs},
+	{"SANDBOX", offer_sandboxes},
 };
 
 static void offer_argument(const struct typed *t, const char *label)
@@ -184,7 +212,9 @@ static void offer_word(const struct typed *t, const struct verb *v, const struct
 		offer_options(t, v);
 	else if (v->words_end_options && p->dashes && p->n_words == 0)
 		(void)printf(":commands\n");
-	else if (v->words_end_options || (v->argument && p->n_words == 0))
+	else if (v->words_end_options && p->n_words > 0)
+		(void)printf(":files\n");
+	else if (v->argument && (v->words_repeat || p->n_words == 0))
 		offer_argument(t, v->argument);
 	else if (t->text[0] == '\0')
 		offer_options(t, v);

@@ -9,10 +9,13 @@
 #include "base/json.h"
 #include "cli/options.h"
 #include "cli/output.h"
+#include "cli/run.h"
 #include "cli/run_dry.h"
 #include "cli/run_files.h"
 #include "cli/run_language.h"
+#include "cli/run_remote.h"
 #include "cli/run_watch.h"
+#include "cli/spec_options.h"
 #include "core/result.h"
 #include "engine/engine.h"
 #include "image/runtime.h"
@@ -30,141 +33,61 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-struct request {
-	struct spec spec;
-	const char *code; /* -c */
-	bool code_from_stdin;
-	bool json, dry_run, output_limited, watch;
-};
-
 #define SETTER(name)                                                               \
 	static int name(void *ctx _unused_, const struct option_row *row _unused_, \
 			const char *value _unused_, struct cay_error *err _unused_)
 
-SETTER(set_language)
+SETTER(set_sandbox)
 {
-	return spec_set_language(&((struct request *)ctx)->spec, value, err);
+	((struct run_ask *)ctx)->sandbox = value;
+	return 0;
 }
 
 SETTER(set_code)
 {
-	((struct request *)ctx)->code = value;
+	((struct run_ask *)ctx)->code = value;
 	return 0;
 }
 
-SETTER(set_env)
-{
-	return spec_add_env(&((struct request *)ctx)->spec, value, err);
-}
-
-SETTER(set_env_file)
-{
-	_cleanup_(buf_done) struct buf text = BUF(ENV_FILE_MAX_BYTES);
-	int r = fd_read_file_at(AT_FDCWD, value, &text);
-
-	if (r == 0)
-		r = buf_append_str(&text, "");
-	if (r < 0)
-		return cay_fail(err, r == -EFBIG ? CAY_E_TOO_LARGE : CAY_E_NOT_FOUND, -r,
-				"--env-file %s", value);
-	return spec_add_env_lines(&((struct request *)ctx)->spec, value, text.data, err);
-}
-
-static int replace(char **field, const char *value, struct cay_error *err)
-{
-	free(*field);
-	*field = strdup(value);
-	return *field ? 0 : cay_fail(err, CAY_E_INTERNAL, ENOMEM, "read the request");
-}
-
-SETTER(set_stdin)
-{
-	return replace(&((struct request *)ctx)->spec.stdin_file, value, err);
-}
-
-/* The API's name of the limit, for an option that is called otherwise. */
 SETTER(set_limit)
 {
-	static const char *const names[][2] = {
-		{"pids-limit", "pids"},
-		{"cpu-time", "cpu_time"},
-		{"output-limit", "output"},
-	};
-	struct request *q = ctx;
-	const char *name = row->name;
+	struct run_ask *q = ctx;
 
-	for (size_t i = 0; i < ARRAY_LEN(names); i++)
-		if (strcmp(names[i][0], row->name) == 0)
-			name = names[i][1];
-	q->output_limited |= strcmp(name, "output") == 0;
-	if (spec_set_limit(&q->spec, name, value, err) < 0)
-		return cay_wrap(err, "--%s", row->name);
-	return 0;
-}
-
-SETTER(set_volume)
-{
-	return spec_add_mount(&((struct request *)ctx)->spec, value, err);
-}
-
-SETTER(set_workspace)
-{
-	return spec_set_workspace(&((struct request *)ctx)->spec, value, err);
-}
-
-SETTER(set_workdir)
-{
-	return spec_set_workdir(&((struct request *)ctx)->spec, value, err);
+	q->output_limited |= strcmp(row->name, "output-limit") == 0;
+	return spec_option_limit(ctx, row, value, err);
 }
 
 SETTER(set_put)
 {
-	return transfers_add(&((struct request *)ctx)->spec.put, "--put", value, err);
+	return transfers_add(&((struct run_ask *)ctx)->spec.put, "--put", value, err);
 }
 
 SETTER(set_get)
 {
-	return transfers_add(&((struct request *)ctx)->spec.get, "--get", value, err);
+	return transfers_add(&((struct run_ask *)ctx)->spec.get, "--get", value, err);
 }
 
 SETTER(set_engine)
 {
-	return spec_set_engine(&((struct request *)ctx)->spec, value, err);
+	return spec_set_engine(&((struct run_ask *)ctx)->spec, value, err);
 }
 
 SETTER(set_json)
 {
-	((struct request *)ctx)->json = true;
-	return 0;
-}
-
-SETTER(set_degraded)
-{
-	((struct request *)ctx)->spec.allow_degraded = true;
+	((struct run_ask *)ctx)->json = true;
 	return 0;
 }
 
 SETTER(set_dry_run)
 {
-	((struct request *)ctx)->dry_run = true;
+	((struct run_ask *)ctx)->dry_run = true;
 	return 0;
 }
 
 SETTER(set_watch)
 {
-	((struct request *)ctx)->watch = true;
+	((struct run_ask *)ctx)->watch = true;
 	return 0;
-}
-
-SETTER(set_network)
-{
-	if (strcmp(value, "none") == 0)
-		return 0;
-	if (strcmp(value, "allowlist") != 0 && strcmp(value, "full") != 0)
-		return cay_fail(err, CAY_E_INVALID, 0,
-				"--network can't be '%.64s': none, allowlist or full", value);
-	(void)cay_fail(err, CAY_E_UNSUPPORTED, 0, "--network %s is not supported yet", value);
-	return cay_hint(err, "islands have no network: leave --network out");
 }
 
 SETTER(set_image)
@@ -191,11 +114,11 @@ SETTER(refuse)
 
 static const struct option_row rows[] = {
 	{'l', "language", "NAME[@VERSION]", "python (default), node@22, bash, go, c++ ...",
-	 set_language},
+	 spec_option_language},
 	{'c', "code", "CODE", "the code; as FILE, - reads standard input", set_code},
-	{'e', "env", "K=V", "a variable; K alone passes the caller's own", set_env},
-	{0, "env-file", "FILE", "variables, one K=V a line", set_env_file},
-	{0, "stdin", "FILE", "the program's standard input", set_stdin},
+	{'e', "env", "K=V", "a variable; K alone passes the caller's own", spec_option_env},
+	{0, "env-file", "FILE", "variables, one K=V a line", spec_option_env_file},
+	{0, "stdin", "FILE", "the program's standard input", spec_option_stdin},
 	{'m', "memory", "SIZE", "memory limit (512m)", set_limit},
 	{0, "cpus", "N", "CPU cores (1.0)", set_limit},
 	{0, "pids-limit", "N", "processes and threads (50)", set_limit},
@@ -203,28 +126,31 @@ static const struct option_row rows[] = {
 	{0, "timeout", "TIME", "wall time (60): seconds, or 500ms, 5m, 1h", set_limit},
 	{0, "cpu-time", "TIME", "CPU time of all processes (not limited)", set_limit},
 	{0, "output-limit", "SIZE", "of each stream (1m with --json, else none)", set_limit},
-	{0, "network", "MODE", "none (default)", set_network},
+	{0, "network", "MODE", "none (default)", spec_option_network},
 	{0, "allow-domain", "DOMAIN", NULL, refuse},
 	{0, "block-domain", "DOMAIN", NULL, refuse},
-	{'v', "volume", "SRC:DEST[:ro|rw]", "a host directory, read-only unless rw", set_volume},
-	{0, "workspace", "SRC[:ro|rw]", "seen at /workspace (a scratch directory)", set_workspace},
-	{'w', "workdir", "PATH", "working directory (/workspace)", set_workdir},
+	{'v', "volume", "SRC:DEST[:ro|rw]", "a host directory, read-only unless rw",
+	 spec_option_volume},
+	{0, "workspace", "SRC[:ro|rw]", "seen at /workspace (a scratch directory)",
+	 spec_option_workspace},
+	{'w', "workdir", "PATH", "working directory (/workspace)", spec_option_workdir},
 	{0, "put", "SRC[:DEST]", "a file or directory in, before", set_put},
 	{0, "get", "GLOB[:DEST]", "files out of the workspace, after", set_get},
 	{0, "image", "REF", NULL, set_image},
 	{0, "engine", "auto|native|direct", "auto (default); direct is no sandbox", set_engine},
 	{0, "writable", NULL, NULL, refuse},
 	{0, "user", "NAME", NULL, set_user},
-	{0, "sandbox", "ID", NULL, refuse},
+	{0, "sandbox", "ID", "in a live sandbox, by its id or name", set_sandbox},
 	{0, "json", NULL, "the result as JSON on standard output", set_json},
-	{0, "allow-degraded", NULL, "run even where a limit can't be enforced", set_degraded},
+	{0, "allow-degraded", NULL, "run even where a limit can't be enforced",
+	 spec_option_degraded},
 	{0, "cold", NULL, NULL, refuse},
 	{0, "watch", NULL, "run FILE again after each save, until Ctrl-C", set_watch},
 	{0, "dry-run", NULL, "show what would be done, and run nothing", set_dry_run},
 };
 
 /* "-": all of standard input is the code. */
-static int read_code_from_stdin(struct request *q, struct cay_error *err)
+static int read_code_from_stdin(struct run_ask *q, struct cay_error *err)
 {
 	struct buf code = BUF(CODE_MAX_BYTES);
 	int r = fd_read_all(STDIN_FILENO, &code);
@@ -241,7 +167,7 @@ static int read_code_from_stdin(struct request *q, struct cay_error *err)
 	return q->spec.code ? 0 : cay_fail(err, CAY_E_INTERNAL, ENOMEM, "keep the code");
 }
 
-static int check_watch(const struct request *q, const char *word, bool dashes,
+static int check_watch(const struct run_ask *q, const char *word, bool dashes,
 		       struct cay_error *err)
 {
 	if (!q->watch || (!q->code && !dashes && word && strcmp(word, "-") != 0))
@@ -251,7 +177,7 @@ static int check_watch(const struct request *q, const char *word, bool dashes,
 }
 
 /* What follows the options: FILE, -, or after -- a command. */
-static int take_words(struct request *q, int argc, char **argv, int at, bool dashes,
+static int take_words(struct run_ask *q, int argc, char **argv, int at, bool dashes,
 		      struct cay_error *err)
 {
 	struct spec *s = &q->spec;
@@ -296,7 +222,7 @@ static void fill_stdio(void)
 }
 
 /* The fd that the program's input comes from; -1 for none. *ret_opened is ours to close. */
-static int open_stdin(const struct request *q, const struct run_files *files, int *ret_opened,
+static int open_stdin(const struct run_ask *q, const struct run_files *files, int *ret_opened,
 		      int *ret_fd, struct cay_error *err)
 {
 	struct stat st;
@@ -316,7 +242,7 @@ static int open_stdin(const struct request *q, const struct run_files *files, in
 	return 0;
 }
 
-static int choose_engine(const struct request *q, const struct settings *s,
+static int choose_engine(const struct run_ask *q, const struct settings *s,
 			 const struct engine **ret, struct cay_error *err)
 {
 	*ret = &engine_native;
@@ -331,7 +257,7 @@ static int choose_engine(const struct request *q, const struct settings *s,
 }
 
 /* The program's own file is put on the island where it can't be an argument. */
-static int decide_script(struct request *q, struct run_files *f, struct cay_error *err)
+static int decide_script(struct run_ask *q, struct run_files *f, struct cay_error *err)
 {
 	struct spec *s = &q->spec;
 
@@ -340,7 +266,7 @@ static int decide_script(struct request *q, struct run_files *f, struct cay_erro
 	return s->kind == SPEC_CODE ? script_of_code(s, &f->script, err) : 0;
 }
 
-static void describe(const struct request *q, const struct runtime *rt, const char *id,
+static void describe(const struct run_ask *q, const struct runtime *rt, const char *id,
 		     struct result *ret)
 {
 	(void)snprintf(ret->id, sizeof(ret->id), "%s", id);
@@ -353,12 +279,12 @@ static void describe(const struct request *q, const struct runtime *rt, const ch
 }
 
 /* Cancelled by --watch itself, which says why. */
-static bool is_outdated(const struct request *q, const struct result *res)
+static bool is_outdated(const struct run_ask *q, const struct result *res)
 {
 	return q->watch && res->status == STATUS_CANCELLED && res->signal == WATCH_CANCEL;
 }
 
-static int report(const struct request *q, struct output *o, struct result *res)
+static int report(const struct run_ask *q, struct output *o, struct result *res)
 {
 	int code = result_exit_code(res);
 
@@ -387,7 +313,7 @@ static int report(const struct request *q, struct output *o, struct result *res)
 	return code;
 }
 
-static int carry_out(struct request *q, const struct settings *settings, const struct runtime *rt,
+static int carry_out(struct run_ask *q, const struct settings *settings, const struct runtime *rt,
 		     struct run_files *files, struct cay_error *err)
 {
 	_cleanup_(mount_rules_done) struct mount_rules rules = {0};
@@ -450,21 +376,26 @@ static int pass_place(struct spec *s, struct cay_error *err)
 	return 0;
 }
 
-static int run_request(struct request *q, struct cay_error *err)
+static int run_request(struct run_ask *q, struct cay_error *err)
 {
 	_cleanup_(settings_done) struct settings settings = {0};
 	_cleanup_(run_files_done) struct run_files files = {0};
 	struct runtime rt;
 	bool has_runtime = q->spec.kind != SPEC_ARGV;
+	int code = 0, r;
 
 	settings_init(&settings);
-	if (run_language_choose(&q->spec, err) < 0 || settings_load(&settings, err) < 0)
+	if (run_language_choose(&q->spec, err) < 0 || pass_place(&q->spec, err) < 0)
+		return -1;
+	r = run_remote(q, &code, err);
+	if (r <= 0)
+		return r < 0 ? -1 : code;
+	if (settings_load(&settings, err) < 0)
 		return -1;
 	if (has_runtime &&
 	    runtime_choose(&settings, q->spec.language, q->spec.version, &rt, err) < 0)
 		return -1;
-	if (pass_place(&q->spec, err) < 0 ||
-	    run_files_init(&files, &q->spec, &settings, q->json, err) < 0)
+	if (run_files_init(&files, &q->spec, &settings, q->json, err) < 0)
 		return -1;
 	if (decide_script(q, &files, err) < 0)
 		return -1;
@@ -474,7 +405,7 @@ static int run_request(struct request *q, struct cay_error *err)
 /* A whole run, its error told; returns the exit code. */
 static int run_once(void *ctx)
 {
-	struct request *q = ctx;
+	struct run_ask *q = ctx;
 	struct cay_error err;
 	int r = run_request(q, &err);
 
@@ -491,7 +422,7 @@ static bool asks_for_json(int argc, char **argv)
 
 static int run_run(int argc, char **argv)
 {
-	struct request *q = calloc(1, sizeof(*q));
+	struct run_ask *q = calloc(1, sizeof(*q));
 	struct cay_error err;
 	bool dashes;
 	int rest, r;
@@ -527,7 +458,6 @@ const struct verb verb_run = {
 		 "and /workspace, limits; nothing is left behind.\n",
 	.examples = "  cay run -c 'print(42)'\n"
 		    "  cay run --workspace . script.py arg\n"
-		    "  cay run --watch script.py\n"
 		    "  cay run --put data.csv --get 'out/*.png' plot.py\n"
 		    "  cay run -m 256m --timeout 5 --json -- sh -c 'uname -a; id'\n",
 	.notes = "Options end at the first word that is none, or at --. Exit code: the program's;\n"

@@ -1,10 +1,10 @@
 #include "cli/run_dry.h"
 
-#include "base/attr.h"
 #include "base/fd.h"
 #include "base/json.h"
 #include "cli/cli.h"
 #include "core/limit.h"
+#include "engine/native/dry.h"
 #include "engine/native/hostdir.h"
 #include "engine/native/island.h"
 #include "image/host.h"
@@ -12,18 +12,10 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What every island is denied, in words; --dry-run and the man page say the same. */
-static const char *const denied[] = {
-	"network: only a loopback of its own",
-	"writing anywhere but /tmp, /workspace, /dev/shm and mounts marked rw",
-	"the host's files but /usr, parts of /etc, and the mounts above",
-	"capabilities, set-id programs, namespaces, mounts, devices, raw and host sockets",
-	"system calls that are not on the allow list",
-};
-
 struct dry_mount {
 	char source[4096];
-	const char *target, *access, *why;
+	const char *target, *why;
+	enum access access;
 };
 
 /* The same judgement that the run would get, by opening what it would open. */
@@ -38,37 +30,10 @@ static int judge_mount(const struct plan *p, const struct mount_rules *rules, ui
 	(void)snprintf(ret->source, sizeof(ret->source), "%s", h.path);
 	hostdir_done(&h);
 	ret->target = plan_str(p, m->target);
-	ret->access = access_name((enum access)m->access);
+	ret->access = (enum access)m->access;
 	ret->why = m->kind == MOUNT_OPERATOR ? "a runtime's directory, named in the settings"
 					     : "asked for and allowed";
 	return 0;
-}
-
-static struct json *list_json(const struct plan *p, struct plan_list l)
-{
-	struct json *list = json_new_array();
-	const char *s = plan_first(p, l);
-
-	for (uint32_t n = 0; n < l.len; n++, s = plan_next(s))
-		json_add_str(list, s);
-	return list;
-}
-
-static struct json *limits_json(const struct limits *l)
-{
-	struct json *o = json_new_object();
-
-	for (size_t i = 0; i < n_limit_rows; i++) {
-		uint64_t v = limit_get(l, &limit_rows[i]);
-
-		if (v == 0)
-			json_set_null(o, limit_rows[i].name);
-		else if (limit_rows[i].unit == LIMIT_MILLI || limit_rows[i].unit == LIMIT_TIME)
-			json_set_real(o, limit_rows[i].name, (double)v / 1000.0);
-		else
-			json_set_int(o, limit_rows[i].name, (int64_t)v);
-	}
-	return o;
 }
 
 static int mounts_json(const struct plan *p, const struct mount_rules *rules, struct json **ret,
@@ -77,19 +42,13 @@ static int mounts_json(const struct plan *p, const struct mount_rules *rules, st
 	struct json *list = json_new_array();
 
 	for (uint32_t n = 0; n < p->n_mounts; n++) {
-		struct json *m;
 		struct dry_mount d;
 
 		if (judge_mount(p, rules, n, &d, err) < 0) {
 			json_free(list);
 			return -1;
 		}
-		m = json_new_object();
-		json_set_str(m, "source", d.source);
-		json_set_str(m, "target", d.target);
-		json_set_str(m, "access", d.access);
-		json_set_str(m, "reason", d.why);
-		json_add(list, m);
+		json_add(list, dry_mount_json(d.source, d.target, d.access, d.why));
 	}
 	*ret = list;
 	return 0;
@@ -98,34 +57,11 @@ static int mounts_json(const struct plan *p, const struct mount_rules *rules, st
 static int print_json(const struct plan *p, const struct mount_rules *rules,
 		      const struct runtime *rt, const struct engine *engine, struct cay_error *err)
 {
-	struct json *o, *plan, *mounts, *steps, *no;
+	struct json *mounts;
 
 	if (mounts_json(p, rules, &mounts, err) < 0)
 		return -1;
-	o = json_new_object();
-	plan = json_new_object();
-	steps = json_new_array();
-	no = json_new_array();
-	json_set_str(plan, "engine", engine->name);
-	json_set_str(plan, "image", HOST_IMAGE);
-	json_set_str(plan, "language", rt ? rt->language->name : NULL);
-	json_set_str(plan, "version", rt && rt->version[0] ? rt->version : NULL);
-	json_set(plan, "compile", list_json(p, p->compile));
-	json_set(plan, "argv", list_json(p, p->argv));
-	json_set(plan, "env", list_json(p, p->env));
-	json_set_str(plan, "workdir", plan_str(p, p->workdir));
-	json_set_str(plan, "network", "none");
-	json_set(plan, "limits", limits_json(&p->limits));
-	json_set(plan, "mounts", mounts);
-	for (unsigned i = 0; engine == &engine_native && i < n_island_steps; i++)
-		json_add_str(steps, island_steps[i].name);
-	json_set(plan, "enforced", steps);
-	for (size_t i = 0; engine == &engine_native && i < ARRAY_LEN(denied); i++)
-		json_add_str(no, denied[i]);
-	json_set(plan, "denied", no);
-	json_set_bool(plan, "allow_degraded", p->allow_degraded);
-	json_set(o, "dry_run", plan);
-	return cli_print_json(o);
+	return cli_print_json(dry_json(p, rt, engine->name, engine == &engine_native, mounts));
 }
 
 static void print_limits(const struct limits *l)
@@ -152,7 +88,8 @@ static int print_mounts(const struct plan *p, const struct mount_rules *rules,
 
 		if (judge_mount(p, rules, n, &d, err) < 0)
 			return -1;
-		(void)printf("mount    %-10s %s at %s: %s\n", d.access, d.source, d.target, d.why);
+		(void)printf("mount    %-10s %s at %s: %s\n", access_name(d.access), d.source,
+			     d.target, d.why);
 	}
 	return 0;
 }
@@ -187,7 +124,7 @@ int run_dry(const struct plan *plan, const struct mount_rules *rules, const stru
 		return -1;
 	for (unsigned i = 0; i < n_island_steps; i++)
 		(void)printf("enforce  %s\n", island_steps[i].name);
-	for (size_t i = 0; i < ARRAY_LEN(denied); i++)
-		(void)printf("denied   %s\n", denied[i]);
+	for (size_t i = 0; i < n_dry_denied; i++)
+		(void)printf("denied   %s\n", dry_denied[i]);
 	return 0;
 }

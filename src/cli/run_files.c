@@ -23,17 +23,17 @@ static int open_dir(const char *path)
 	return fd < 0 ? -errno : fd;
 }
 
-static int destination_failed(const char *to, int r, struct cay_error *err)
+static int destination_failed(const char *what, const char *to, int r, struct cay_error *err)
 {
-	(void)cay_fail(err, CAY_E_INVALID, -r, "--get to %s", to);
+	(void)cay_fail(err, CAY_E_INVALID, -r, "%s %s", what, to);
 	if (r != -ELOOP)
 		return -1;
 	return cay_hint(err,
 			"it goes through a symlink; name the directory itself, or its full path");
 }
 
-/* "dir/" and what is a directory; else the directory that the file will be in, and its name. */
-static int open_destination(const char *to, struct destination *ret, struct cay_error *err)
+int destination_open(const char *what, const char *to, struct destination *ret,
+		     struct cay_error *err)
 {
 	const char *slash = to ? strrchr(to, '/') : NULL;
 	char parent[PATH_MAX] = ".";
@@ -44,13 +44,13 @@ static int open_destination(const char *to, struct destination *ret, struct cay_
 	if (ret->dir >= 0)
 		return 0;
 	if ((ret->dir != -ENOENT && ret->dir != -ENOTDIR) || (slash && !slash[1]))
-		return destination_failed(to, ret->dir, err);
+		return destination_failed(what, to, ret->dir, err);
 	if (slash)
 		(void)snprintf(parent, sizeof(parent), "%.*s", slash == to ? 1 : (int)(slash - to),
 			       to);
 	ret->name = slash ? slash + 1 : to;
 	ret->dir = open_dir(parent);
-	return ret->dir < 0 ? destination_failed(to, ret->dir, err) : 0;
+	return ret->dir < 0 ? destination_failed(what, to, ret->dir, err) : 0;
 }
 
 int run_files_init(struct run_files *f, const struct spec *spec, const struct settings *settings,
@@ -65,8 +65,8 @@ int run_files_init(struct run_files *f, const struct spec *spec, const struct se
 	for (size_t i = 0; i < spec->get.len; i++) {
 		if (files_check_path(spec->get.items[i].from, err) < 0)
 			return cay_wrap(err, "--get");
-		if (!into_result &&
-		    open_destination(spec->get.items[i].to, &f->destinations[i], err) < 0)
+		if (!into_result && destination_open("--get to", spec->get.items[i].to,
+						     &f->destinations[i], err) < 0)
 			return -1;
 	}
 	for (size_t i = 0; i < spec->put.len; i++)
@@ -291,21 +291,32 @@ static bool has_controls(const char *name)
 	return false;
 }
 
-static int got_file(void *ctx, const char *path, int fd, size_t size, struct cay_error *err)
+static int save_file(const struct destination *to, const char *path, int fd, size_t size,
+		     struct cay_error *err)
 {
-	struct getting *g = ctx;
-
-	if (g->f->into_result)
-		return keep_file(g, path, fd, size, err);
 	/* A name that would act on a terminal is not brought into the caller's directory. */
-	if (!g->to->name && has_controls(path)) {
+	if (!to->name && has_controls(path)) {
 		cli_say("--get: left out a file with control characters in its name");
 		return 0;
 	}
 	/* A path of /tmp has no place below the caller's directory: its name does. */
 	if (path[0] == '/')
 		path = strrchr(path, '/') + 1;
-	return files_save(g->to->dir, g->to->name ? g->to->name : path, fd, size, err);
+	return files_save(to->dir, to->name ? to->name : path, fd, size, err);
+}
+
+int run_files_save(const struct run_files *f, size_t nth, const char *path, int fd, size_t size,
+		   struct cay_error *err)
+{
+	return save_file(&f->destinations[nth], path, fd, size, err);
+}
+
+static int got_file(void *ctx, const char *path, int fd, size_t size, struct cay_error *err)
+{
+	struct getting *g = ctx;
+
+	return g->f->into_result ? keep_file(g, path, fd, size, err)
+				 : save_file(g->to, path, fd, size, err);
 }
 
 static int count_file(void *ctx _unused_, const char *path _unused_, int fd _unused_,
@@ -315,18 +326,25 @@ static int count_file(void *ctx _unused_, const char *path _unused_, int fd _unu
 }
 
 /* Several files can't have one name. */
-static int expect_one(const struct island_files *files, const struct transfer *t,
-		      struct cay_error *err)
+int run_files_expect(const struct run_files *f, size_t nth, size_t n, struct cay_error *err)
 {
-	size_t n = 0;
+	const struct transfer *t = &f->spec->get.items[nth];
 
-	if (files_get(files, t->from, count_file, NULL, &n, err) < 0)
-		return -1;
-	if (n <= 1)
+	if (f->into_result || !f->destinations[nth].name || n <= 1)
 		return 0;
 	(void)cay_fail(err, CAY_E_INVALID, 0, "--get %s: %zu files match, and %s is no directory",
 		       t->from, n, t->to);
 	return cay_hint(err, "write %s/ to have them in a directory", t->to);
+}
+
+static int expect_one(const struct run_files *f, size_t nth, const struct island_files *files,
+		      struct cay_error *err)
+{
+	size_t n = 0;
+
+	if (files_get(files, f->spec->get.items[nth].from, count_file, NULL, &n, err) < 0)
+		return -1;
+	return run_files_expect(f, nth, n, err);
 }
 
 static int files_out(void *ctx, const struct island_files *files, struct cay_error *err)
@@ -339,7 +357,7 @@ static int files_out(void *ctx, const struct island_files *files, struct cay_err
 		size_t n = 0;
 
 		g.to = &f->destinations[i];
-		if (!f->into_result && g.to->name && expect_one(files, t, err) < 0)
+		if (!f->into_result && g.to->name && expect_one(f, i, files, err) < 0)
 			return -1;
 		if (files_get(files, t->from, got_file, &g, &n, err) < 0)
 			return -1;

@@ -18,6 +18,13 @@ struct destination {
 	const char *name; /* NULL: the files keep their names below dir */
 };
 
+/*
+ * "dir/" (which is made) and what is a directory; else the directory that the file will be in,
+ * and its name in to. what: for the error. dir is the caller's to close.
+ */
+int destination_open(const char *what, const char *to, struct destination *ret,
+		     struct cay_error *err);
+
 struct run_files {
 	const struct spec *spec;         /* borrowed */
 	const struct settings *settings; /* borrowed */
@@ -46,6 +53,11 @@ int run_files_script(struct run_files *f, struct spec *spec, struct cay_error *e
 
 /* The script's path on the island, or NULL. */
 const char *run_files_path(const struct run_files *f);
+
+/* Brings one out to where the nth --get says; n: how many there are of it. */
+int run_files_save(const struct run_files *f, size_t nth, const char *path, int fd, size_t size,
+		   struct cay_error *err);
+int run_files_expect(const struct run_files *f, size_t nth, size_t n, struct cay_error *err);
 
 /* Has the run call us at the right moments, if there is anything to do. */
 void run_files_attach(struct run_files *f, struct run *run, struct result *result);

@@ -7,6 +7,7 @@
 #include "cli/options.h"
 #include "core/error.h"
 #include "image/runtime.h"
+#include "image/runtime_list.h"
 #include "settings/settings.h"
 #include "spec/language.h"
 
@@ -17,10 +18,8 @@
 
 #define OUTPUT_MAX_BYTES (1u << 20)
 
-/* Either the table or the JSON; whichever is asked for is filled. */
+/* The table. */
 struct listing {
-	bool json;
-	struct json *found, *missing;
 	struct buf out;
 	struct {
 		int language, version, reason;
@@ -95,35 +94,10 @@ static int print_runtime(struct listing *l, const struct runtime *rt)
 	return r < 0 ? r : buf_printf(&l->out, "\n");
 }
 
-static void add_json(struct listing *l, const struct runtime *rt)
-{
-	struct json *j = json_new_object();
-
-	json_set_str(j, "language", rt->language->name);
-	json_set_str(j, "version", rt->version[0] ? rt->version : NULL);
-	json_set_str(j, "program", rt->program);
-	json_set_str(j, "tool", rt->tool[0] ? rt->tool : NULL);
-	json_set_str(j, "lacks", rt->lacks);
-	json_set_str(j, "root", rt->root[0] ? rt->root : NULL);
-	json_set_str(j, "source", rt->source);
-	json_set_bool(j, "default", rt->default_reason != NULL);
-	json_set_str(j, "reason", rt->default_reason);
-	json_add(l->found, j);
-}
-
 static int list_missing(struct listing *l, const struct language *language)
 {
-	int r;
+	int r = buf_append_str(&l->out, cli_style(STDOUT_FILENO, STYLE_QUIET));
 
-	if (l->json) {
-		struct json *j = json_new_object();
-
-		json_set_str(j, "language", language->name);
-		json_set_str(j, "package", language->package);
-		json_add(l->missing, j);
-		return 0;
-	}
-	r = buf_append_str(&l->out, cli_style(STDOUT_FILENO, STYLE_QUIET));
 	if (r == 0)
 		r = begin_row(l, language->name, "-", "missing");
 	return r < 0 ? r
@@ -139,20 +113,8 @@ static int list_found(struct listing *l, const struct language *language,
 	if (runtimes->len == 0)
 		return list_missing(l, language);
 	for (size_t i = 0; i < runtimes->len && r == 0; i++)
-		if (l->json)
-			add_json(l, &runtimes->items[i]);
-		else
-			r = print_runtime(l, &runtimes->items[i]);
+		r = print_runtime(l, &runtimes->items[i]);
 	return r;
-}
-
-static int finish_json(struct listing *l)
-{
-	_cleanup_(json_freep) struct json *all = json_new_object();
-
-	json_set(all, "runtimes", take_ptr(&l->found));
-	json_set(all, "missing", take_ptr(&l->missing));
-	return json_text(all, &l->out);
 }
 
 /* One language, or all if it is NULL: found first, so that the columns are as wide as they must. */
@@ -172,7 +134,7 @@ static int list(struct listing *l, const struct language *only, const struct set
 			measure(l, "", version_of(&found[i].items[k]),
 				reason_of(&found[i].items[k]));
 	}
-	if (r == 0 && !l->json && print_title(l) < 0)
+	if (r == 0 && print_title(l) < 0)
 		r = cay_fail(err, CAY_E_INTERNAL, ENOMEM, "list the runtimes");
 	for (size_t i = 0; i < n && r == 0; i++)
 		if (list_found(l, &first[i], &found[i]) < 0)
@@ -193,32 +155,31 @@ static int unknown_language(const char *name, struct cay_error *err)
 	return cay_hint(err, "the languages are %s", buf_str(&known));
 }
 
+static int print(struct listing *l, struct cay_error *err)
+{
+	int r = fd_write_all(STDOUT_FILENO, l->out.data, l->out.len);
+
+	return r < 0 ? cay_fail(err, CAY_E_INTERNAL, -r, "write to standard output") : 0;
+}
+
 static int show(bool json, const struct language *language, struct cay_error *err)
 {
 	_cleanup_(settings_done) struct settings settings;
-	struct listing l = {.json = json, .out = BUF(OUTPUT_MAX_BYTES)};
+	_cleanup_(json_freep) struct json *all = NULL;
+	struct listing l = {.out = BUF(OUTPUT_MAX_BYTES)};
 	int r;
 
 	settings_init(&settings);
 	if (settings_load(&settings, err) < 0)
 		return -1;
-	if (json) {
-		l.found = json_new_array();
-		l.missing = json_new_array();
-	}
-	r = list(&l, language, &settings, err);
-	if (r == 0 && json && finish_json(&l) < 0)
+	if (!json)
+		r = list(&l, language, &settings, err);
+	else
+		r = runtime_list_json(&settings, language, &all, err);
+	if (r == 0 && json && json_text(all, &l.out) < 0)
 		r = cay_fail(err, CAY_E_INTERNAL, ENOMEM, "list the runtimes");
-	if (r == 0) {
-		int e = fd_write_all(STDOUT_FILENO, l.out.data, l.out.len);
-
-		if (e < 0)
-			r = cay_fail(err, CAY_E_INTERNAL, -e, "write to standard output");
-	}
-	if (l.found)
-		json_free(l.found);
-	if (l.missing)
-		json_free(l.missing);
+	if (r == 0)
+		r = print(&l, err);
 	buf_done(&l.out);
 	return r;
 }

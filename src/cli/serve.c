@@ -219,6 +219,10 @@ _noreturn_ static void be_launcher(struct serve *s, int sock, pid_t parent)
 
 static int drop_rights(const struct serve *s)
 {
+	/* While we still may: it takes a capability. */
+	for (unsigned long cap = 0; geteuid() == 0 && prctl(PR_CAPBSET_READ, cap) >= 0; cap++)
+		if (prctl(PR_CAPBSET_DROP, cap) < 0 && errno != EPERM)
+			return -1;
 	if (geteuid() == 0 &&
 	    (syscall(SYS_setgroups, 0, NULL) < 0 || setresgid(s->gid, s->gid, s->gid) < 0 ||
 	     setresuid(s->uid, s->uid, s->uid) < 0))

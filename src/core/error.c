@@ -100,12 +100,16 @@ void cay_error_mend(struct cay_error *err)
 
 struct json *cay_error_json(const struct cay_error *err, const char *request_id)
 {
-	struct json *outer = json_new_object(), *e = json_new_object();
+	struct json *outer = json_new_object(), *e = json_new_object(),
+		    *details = json_new_object();
 
+	/* What a client can't tell by the code: that it was the program which was not there. */
+	if (err->exit_code == 126 || err->exit_code == 127)
+		json_set_int(details, "exit_code", err->exit_code);
 	json_set_str(e, "code", cay_code_name(err->code));
 	json_set_str(e, "message", err->text);
 	json_set_str(e, "hint", err->hint);
-	json_set(e, "details", json_new_object());
+	json_set(e, "details", details);
 	json_set_str(e, "request_id", request_id);
 	json_set(outer, "error", e);
 	return outer;

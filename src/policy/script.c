@@ -24,7 +24,7 @@ static bool can_be_argument(const struct spec *s)
 {
 	const char *open = s->language->code_open;
 
-	return s->language->code_option && s->code_len <= CODE_ARGUMENT_MAX &&
+	return s->language->code_option && !s->file_name && s->code_len <= CODE_ARGUMENT_MAX &&
 	       !memchr(s->code, '\0', s->code_len) &&
 	       !(open && s->code_len >= 2 && strncmp(s->code, open, 2) == 0);
 }
@@ -46,7 +46,8 @@ int script_entry(struct spec *spec, const char *code, size_t len, char name[NAME
 
 int script_of_code(struct spec *spec, struct script *ret, struct cay_error *err)
 {
-	const char *open = spec->language->code_open;
+	/* A script says itself where code of its language begins. */
+	const char *open = spec->file_name ? NULL : spec->language->code_open;
 	char name[NAME_MAX + 1];
 
 	if (can_be_argument(spec))
@@ -55,7 +56,7 @@ int script_of_code(struct spec *spec, struct script *ret, struct cay_error *err)
 	if (spec->language->has_entry &&
 	    script_entry(spec, spec->code, spec->code_len, name, err) < 0)
 		return -1;
-	script_path(spec, name, ret->path);
+	script_path(spec, spec->file_name ? spec->file_name : name, ret->path);
 	ret->data = spec->code;
 	ret->len = spec->code_len;
 	if (!open || (ret->len >= 2 && strncmp(ret->data, open, 2) == 0))

@@ -278,6 +278,11 @@ static bool is_idle(struct usage_of *u, int64_t now_ms)
 	       window_sum(&u->minute, MINUTE_SLOTS, MINUTE_SLOT_MS, now_ms) == 0;
 }
 
+struct quota_use quota_used_total(const struct quota *q)
+{
+	return (struct quota_use){.runs = q->runs, .sandboxes = q->sandboxes};
+}
+
 size_t quota_tidy(struct quota *q, int64_t now_ms)
 {
 	size_t n = 0;

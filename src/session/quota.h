@@ -56,5 +56,8 @@ struct quota_use {
 
 struct quota_use quota_used(struct quota *q, const struct owner *o, int64_t now_ms);
 
+/* Of all together; what is counted by time is left 0. */
+struct quota_use quota_used_total(const struct quota *q);
+
 /* Forgets owners of whom there is nothing left to know. How many there are then. */
 size_t quota_tidy(struct quota *q, int64_t now_ms);

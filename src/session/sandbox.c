@@ -307,11 +307,11 @@ int sandbox_ask(struct sandbox *s, enum service_request_kind kind, sandbox_answe
 }
 
 /* The island is made for a program that does nothing. */
-static int make_plan(struct sandbox *s, struct cay_error *err)
+static int make_plan(struct sandbox *s, const struct settings *settings, struct cay_error *err)
 {
 	struct spec *spec = &s->body->spec;
 
-	uint64_t max = s->all->config.settings->maximum.timeout_ms;
+	uint64_t max = settings->maximum.timeout_ms;
 
 	spec->kind = SPEC_ARGV;
 	spec->live_roots = &s->all->roots;
@@ -320,7 +320,10 @@ static int make_plan(struct sandbox *s, struct cay_error *err)
 			max && max < SANDBOX_COMMAND_DEFAULT_MS ? max : SANDBOX_COMMAND_DEFAULT_MS;
 	if (spec->args.len == 0 && strv_add(&spec->args, "/bin/true") < 0)
 		return cay_fail(err, CAY_E_INTERNAL, ENOMEM, "make the sandbox");
-	return plan_make(spec, s->all->config.settings, NULL, NULL, &s->plan, err);
+	if (plan_make(spec, settings, NULL, NULL, &s->plan, err) < 0)
+		return -1;
+	spec->limits = s->plan->limits; /* commands get what was decided, not what was asked */
+	return 0;
 }
 
 static void set_times(struct sandbox *s)
@@ -361,7 +364,8 @@ static int check_new(const struct sandboxes *all, const struct owner *owner,
 	return 0;
 }
 
-int sandbox_create(struct sandboxes *all, const struct owner *owner, struct request_body *body,
+int sandbox_create(struct sandboxes *all, const struct owner *owner,
+		   const struct settings *settings, struct request_body *body,
 		   sandbox_answer_fn *fn, void *ctx, struct cay_error *err)
 {
 	struct sandbox *s = calloc(1, sizeof(*s));
@@ -384,7 +388,7 @@ int sandbox_create(struct sandboxes *all, const struct owner *owner, struct requ
 	set_times(s);
 	s->next = all->list;
 	all->list = s;
-	if (make_plan(s, err) < 0 || wait_for(s, SERVICE_MAKE, fn, ctx, err) < 0 ||
+	if (make_plan(s, settings, err) < 0 || wait_for(s, SERVICE_MAKE, fn, ctx, err) < 0 ||
 	    islands_make(all->config.place.islands, &s->ref, s->plan, err) < 0) {
 		sandbox_free(s);
 		return -1;

@@ -72,10 +72,12 @@ size_t sandboxes_live(const struct sandboxes *all);
 typedef void sandbox_answer_fn(void *ctx, struct sandbox *s, const struct cay_error *err);
 
 /*
- * body is taken over, also on failure. The answer comes when the island stands; a
- * sandbox whose island could not be made is gone by then (s is valid in the call alone).
+ * body is taken over, also on failure. settings: the operator's, within the owner's
+ * bounds; not kept. The answer comes when the island stands; a sandbox whose island
+ * could not be made has ended by then (s is valid in the call alone).
  */
-int sandbox_create(struct sandboxes *all, const struct owner *owner, struct request_body *body,
+int sandbox_create(struct sandboxes *all, const struct owner *owner,
+		   const struct settings *settings, struct request_body *body,
 		   sandbox_answer_fn *fn, void *ctx, struct cay_error *err);
 
 /* By id, or by the name of one of the viewer's own. CAY_E_NOT_FOUND; CAY_E_EXPIRED for one that
@@ -117,14 +119,15 @@ void sandbox_call_free(struct sandbox *s, struct agent_call *call);
 
 /*
  * A program on a terminal of the sandbox's own. *ret_sock is where the master comes as
- * an fd (msg_recv of one byte), once. ended: the command's end, by its report. The
- * sandbox is busy until sandbox_terminal_close(), which ends what still runs there.
+ * an fd (msg_recv of one byte), once; size is the terminal's at first. ended: the command's end, by
+ * its report. The sandbox is busy until sandbox_terminal_close(), which ends what still runs there.
  */
 struct sandbox_terminal;
+struct winsize;
 typedef void sandbox_terminal_fn(void *ctx, const struct service_report *r);
 struct sandbox_terminal *sandbox_terminal(struct sandbox *s, struct job_order *o,
-					  sandbox_terminal_fn *ended, void *ctx, int *ret_sock,
-					  struct cay_error *err);
+					  const struct winsize *size, sandbox_terminal_fn *ended,
+					  void *ctx, int *ret_sock, struct cay_error *err);
 void sandbox_terminal_close(struct sandbox_terminal *t);
 
 /* Somebody uses it now. */

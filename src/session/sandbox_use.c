@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -176,8 +177,8 @@ void sandbox_call_free(struct sandbox *s, struct agent_call *call)
 static struct sandbox_terminal *terminals; /* of all sandboxes: there are few */
 
 struct sandbox_terminal *sandbox_terminal(struct sandbox *s, struct job_order *o,
-					  sandbox_terminal_fn *ended, void *ctx, int *ret_sock,
-					  struct cay_error *err)
+					  const struct winsize *size, sandbox_terminal_fn *ended,
+					  void *ctx, int *ret_sock, struct cay_error *err)
 {
 	_cleanup_(fd_closep) int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 	struct sandbox_terminal *t = calloc(1, sizeof(*t));
@@ -194,6 +195,7 @@ struct sandbox_terminal *sandbox_terminal(struct sandbox *s, struct job_order *o
 	}
 	*t = (struct sandbox_terminal){.sandbox = s, .ended = ended, .ctx = ctx};
 	o->plan->limits.timeout_ms = TERMINAL_MS;
+	(void)msg_send(pair[0], size, sizeof(*size), NULL, 0);
 	if (islands_command(s->all->config.place.islands, &s->ref, o->plan,
 			    (int[]){pair[1], null, null}, ORDER_TERMINAL, &t->command, err) < 0) {
 		fd_closep(&pair[0]);

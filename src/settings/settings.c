@@ -17,19 +17,23 @@
 #define NAME_SIZE   128 /* "language NAME.path[123]" */
 #define VALUE_SIZE  32
 #define VERSION_MAX 31
+#define HOST_MAX    253
 
 enum kind {
 	KIND_BOOL,
+	KIND_COUNT,      /* a uint64_t */
 	KIND_VERSION,    /* a char * */
 	KIND_PATHS,      /* a struct strv of absolute paths */
 	KIND_HOME_PATHS, /* the same, or from "~/" on */
+	KIND_HOSTS,      /* a struct strv of host names */
 };
 
 struct row {
 	const char *key;
 	enum kind kind;
 	size_t offset; /* in what the section describes */
-	bool initial;
+	uint64_t initial;
+	uint64_t max; /* KIND_COUNT */
 };
 
 /*
@@ -46,22 +50,30 @@ struct section {
 };
 
 static const struct row mount_rows[] = {
-	{"read", KIND_HOME_PATHS, offsetof(struct settings, mount_read), false},
-	{"write", KIND_HOME_PATHS, offsetof(struct settings, mount_write), false},
-	{"forbid", KIND_HOME_PATHS, offsetof(struct settings, mount_forbid), false},
+	{"read", KIND_HOME_PATHS, offsetof(struct settings, mount_read), 0, 0},
+	{"write", KIND_HOME_PATHS, offsetof(struct settings, mount_write), 0, 0},
+	{"forbid", KIND_HOME_PATHS, offsetof(struct settings, mount_forbid), 0, 0},
 };
 
 static const struct row isolation_rows[] = {
-	{"allow_degraded", KIND_BOOL, offsetof(struct settings, allow_degraded), false},
+	{"allow_degraded", KIND_BOOL, offsetof(struct settings, allow_degraded), 0, 0},
 };
 
 static const struct row engine_rows[] = {
-	{"direct", KIND_BOOL, offsetof(struct settings, allow_direct), true},
+	{"direct", KIND_BOOL, offsetof(struct settings, allow_direct), 1, 0},
+};
+
+static const struct row serve_rows[] = {
+	{"max_runs", KIND_COUNT, offsetof(struct settings, serve_max_runs), 64, 10000},
+	{"max_sandboxes", KIND_COUNT, offsetof(struct settings, serve_max_sandboxes), 100, 10000},
+	{"history_days", KIND_COUNT, offsetof(struct settings, serve_history_days), 30, 3650},
+	{"audit_days", KIND_COUNT, offsetof(struct settings, serve_audit_days), 90, 3650},
+	{"host", KIND_HOSTS, offsetof(struct settings, serve_hosts), 0, 0},
 };
 
 static const struct row language_rows[] = {
-	{"prefer", KIND_VERSION, offsetof(struct language_settings, prefer), false},
-	{"path", KIND_PATHS, offsetof(struct language_settings, paths), false},
+	{"prefer", KIND_VERSION, offsetof(struct language_settings, prefer), 0, 0},
+	{"path", KIND_PATHS, offsetof(struct language_settings, paths), 0, 0},
 };
 
 static const struct section sections[] = {
@@ -70,6 +82,7 @@ static const struct section sections[] = {
 	{.name = "mounts", .rows = mount_rows, .n_rows = ARRAY_LEN(mount_rows)},
 	{.name = "isolation", .rows = isolation_rows, .n_rows = ARRAY_LEN(isolation_rows)},
 	{.name = "engine", .rows = engine_rows, .n_rows = ARRAY_LEN(engine_rows)},
+	{.name = "serve", .rows = serve_rows, .n_rows = ARRAY_LEN(serve_rows)},
 	{.name = "language",
 	 .rows = language_rows,
 	 .n_rows = ARRAY_LEN(language_rows),
@@ -105,7 +118,9 @@ static void init_section(struct settings *s, const struct section *sec)
 			limit_set(limits_of(s, sec), &limit_rows[i],
 				  sec->unlimited ? 0 : limit_rows[i].initial);
 		else if (row->kind == KIND_BOOL)
-			*(bool *)((char *)s + row->offset) = row->initial;
+			*(bool *)((char *)s + row->offset) = row->initial != 0;
+		else if (row->kind == KIND_COUNT)
+			*(uint64_t *)(void *)((char *)s + row->offset) = row->initial;
 	}
 }
 
@@ -122,6 +137,7 @@ void settings_done(struct settings *s)
 	strv_done(&s->mount_read);
 	strv_done(&s->mount_write);
 	strv_done(&s->mount_forbid);
+	strv_done(&s->serve_hosts);
 	for (size_t i = 0; i < s->n_languages; i++) {
 		free(s->languages[i].name);
 		free(s->languages[i].prefer);
@@ -314,6 +330,34 @@ static int add_path(struct strv *list, const struct row *row, const char *text,
 	return r < 0 ? keep_failed(r, err) : 0;
 }
 
+static int set_count(uint64_t *value, const struct row *row, const char *text,
+		     struct cay_error *err)
+{
+	uint64_t v;
+
+	if (parse_u64(text, 0, row->max, &v) < 0)
+		return cay_fail(err, CAY_E_INVALID, 0,
+				"%s can't be '%s': expected a number from 0 to %llu", row->key,
+				text, (unsigned long long)row->max);
+	*value = v;
+	return 0;
+}
+
+/* As in a Host header, in small letters; no port, no pattern. */
+static int add_host(struct strv *list, const struct row *row, const char *text,
+		    struct cay_error *err)
+{
+	size_t n = strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789.-");
+	int r;
+
+	if (n == 0 || n > HOST_MAX || text[n])
+		return cay_fail(err, CAY_E_INVALID, 0,
+				"%s can't be '%s': expected a host name in small letters", row->key,
+				text);
+	r = strv_add(list, text);
+	return r < 0 ? keep_failed(r, err) : 0;
+}
+
 static int set_limit(struct settings *s, const struct section *sec, const struct limit_row *limit,
 		     const char *text, struct cay_error *err)
 {
@@ -373,6 +417,9 @@ static int set_row(struct target *t, void *base, const struct row *row, const ch
 	case KIND_BOOL:
 		r = set_bool(field, row->key, text, t->err);
 		break;
+	case KIND_COUNT:
+		r = set_count(field, row, text, t->err);
+		break;
 	case KIND_VERSION:
 		r = set_version(field, row->key, text, t->err);
 		break;
@@ -380,6 +427,10 @@ static int set_row(struct target *t, void *base, const struct row *row, const ch
 	case KIND_HOME_PATHS:
 		index = (ssize_t)list->len;
 		r = add_path(list, row, text, t->err);
+		break;
+	case KIND_HOSTS:
+		index = (ssize_t)list->len;
+		r = add_host(list, row, text, t->err);
 		break;
 	}
 	return r < 0 ? -1 : keep_origin(t, section, row->key, index);
@@ -502,10 +553,16 @@ static void show_row(const struct show *show, const void *base, const struct row
 {
 	const void *field = (const char *)base + row->offset;
 	const struct strv *list = field;
+	char number[VALUE_SIZE];
 
 	switch (row->kind) {
 	case KIND_BOOL:
 		show_value(show, row->key, -1, *(const bool *)field ? "yes" : "no");
+		break;
+	case KIND_COUNT:
+		(void)snprintf(number, sizeof(number), "%llu",
+			       (unsigned long long)*(const uint64_t *)field);
+		show_value(show, row->key, -1, number);
 		break;
 	case KIND_VERSION:
 		if (*(char *const *)field)
@@ -513,6 +570,7 @@ static void show_row(const struct show *show, const void *base, const struct row
 		break;
 	case KIND_PATHS:
 	case KIND_HOME_PATHS:
+	case KIND_HOSTS:
 		for (size_t i = 0; i < list->len; i++)
 			show_value(show, row->key, (ssize_t)i, list->items[i]);
 		break;

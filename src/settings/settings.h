@@ -13,6 +13,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #define SETTINGS_LANGUAGES_MAX 32
 #define SETTINGS_FILES_MAX     3
@@ -32,6 +33,11 @@ struct settings {
 	struct strv mount_forbid; /* [mounts] forbid = PATH: added to the built-in forbidden list */
 	bool allow_degraded;      /* [isolation] allow_degraded = yes|no */
 	bool allow_direct;        /* [engine] direct = yes|no */
+	uint64_t serve_max_runs;  /* [serve] max_runs: of all callers at once; 0: not limited */
+	uint64_t serve_max_sandboxes; /* max_sandboxes: the same of live sandboxes */
+	uint64_t serve_history_days;  /* history_days: how long runs are remembered; 0: for ever */
+	uint64_t serve_audit_days;    /* audit_days: the same of the audit log */
+	struct strv serve_hosts;      /* host = NAME: what TCP clients may call us by */
 	struct language_settings languages[SETTINGS_LANGUAGES_MAX];
 	size_t n_languages;
 	struct strv origins; /* NAME=FILE:LINE for each value that came from a file; see

@@ -12,9 +12,12 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define FILE_NAME_MAX 250
 
 #define LIFE_MIN_MS 1000ull
 #define LIFE_MAX_MS (365ull * 24 * 3600 * 1000)
@@ -60,6 +63,22 @@ SETTER(set_code)
 	if (s->code_len > CODE_MAX_BYTES)
 		return cay_fail(err, CAY_E_TOO_LARGE, 0, "more than %llu bytes", CODE_MAX_BYTES);
 	return s->language ? 0 : spec_set_language(s, LANGUAGE_DEFAULT, err);
+}
+
+/* Code that was a script: tracebacks and __file__ shall say so. */
+SETTER(set_filename)
+{
+	struct spec *s = &body(r)->spec;
+	char path[sizeof(ISLAND_WORKSPACE "/") + NAME_MAX];
+
+	if (s->kind != SPEC_CODE || !s->code)
+		return field_invalid(err, "goes with code alone");
+	if (field_copy(v, &s->file_name, err) < 0)
+		return -1;
+	if (strlen(s->file_name) > FILE_NAME_MAX || strchr(s->file_name, '/'))
+		return field_invalid(err, "expected a name, without slashes");
+	(void)snprintf(path, sizeof(path), "%s/%s", ISLAND_WORKSPACE, s->file_name);
+	return island_path_ok(path) ? 0 : field_invalid(err, "names no file");
 }
 
 /* A line for the shell is code of the shell's: as long as code may be, and with arguments. */
@@ -390,6 +409,7 @@ static const struct field fields[] = {
 	{"version", TAKES_STR, set_version, PROGRAM},
 	{"code", TAKES_STR, set_code, PROGRAM},
 	{"command", TAKES_STR, set_command, PROGRAM},
+	{"filename", TAKES_STR, set_filename, PROGRAM},
 	{"argv", TAKES_ARRAY, set_argv, PROGRAM},
 	{"args", TAKES_ARRAY, set_args, PROGRAM},
 	{"stdin", TAKES_STR, set_stdin, PROGRAM},

@@ -33,6 +33,7 @@ void spec_done(struct spec *s)
 {
 	free(s->version);
 	free(s->code);
+	free(s->file_name);
 	free(s->file);
 	free(s->entry);
 	free(s->stdin_file);

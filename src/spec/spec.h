@@ -51,6 +51,7 @@ struct spec {
 	char *version;                   /* NULL: whatever is preferred */
 	char *code;                      /* SPEC_CODE; code_len bytes */
 	size_t code_len;
+	char *file_name;      /* SPEC_CODE: as a script of this name; NULL: as it goes best */
 	char *file;           /* SPEC_FILE */
 	char *entry;          /* what a program begins with, where its language has such; NULL */
 	struct strv args;     /* SPEC_ARGV: the argv; else what follows the code or file */

@@ -23,7 +23,8 @@ int store_audit_add(struct store *s, const struct audit_record *r, struct cay_er
 	if (db_gather(s, err) < 0 ||
 	    query_begin(&q, s,
 			"INSERT INTO audit (time, request_id, actor, peer, method, path, target,"
-			" status, code) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+			" status, code, operation)"
+			" VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
 			err) < 0)
 		return -1;
 	query_int(&q, r->time_ms);
@@ -35,6 +36,7 @@ int store_audit_add(struct store *s, const struct audit_record *r, struct cay_er
 	query_text(&q, r->target);
 	query_int(&q, r->status);
 	query_text(&q, r->code);
+	cut(&q, r->operation);
 	return query_run(&q, NULL, err);
 }
 
@@ -52,6 +54,7 @@ static int read_row(struct query *q, struct audit_record *ret, struct cay_error 
 		.target = query_get_text(q, 7),
 		.status = (int)query_get_int(q, 8),
 		.code = query_get_text(q, 9),
+		.operation = query_get_text(q, 10),
 	};
 	if (!actor || owner_parse(actor, &ret->actor) < 0)
 		return db_fail(q->store, SQLITE_CORRUPT, err);
@@ -59,23 +62,30 @@ static int read_row(struct query *q, struct audit_record *ret, struct cay_error 
 }
 
 /* The id alone is the order: a cursor's second half is empty. */
-#define LIST(whose)                                                                    \
-	"SELECT id, time, request_id, actor, peer, method, path, target, status, code" \
-	" FROM audit WHERE " whose " AND id < ?2 AND ?3 = '' ORDER BY id DESC LIMIT ?4"
+#define LIST(whose)                                                                     \
+	"SELECT id, time, request_id, actor, peer, method, path, target, status, code," \
+	" operation FROM audit WHERE " whose " AND id < ?2 AND ?3 = ''"                 \
+	" AND time >= ?5 AND (?6 = 0 OR time < ?6) AND (?7 IS NULL OR operation = ?7)"  \
+	" ORDER BY id DESC LIMIT ?4"
 
-int store_audit_list(struct store *s, const struct viewer *v, struct page *page, store_audit_fn *fn,
-		     void *ctx, struct cay_error *err)
+int store_audit_list(struct store *s, const struct viewer *v, const struct audit_filter *f,
+		     struct page *page, store_audit_fn *fn, void *ctx, struct cay_error *err)
 {
 	_cleanup_(query_end) struct query q;
+	const char *whose;
 	struct page_walk w;
 	char actor[OWNER_SIZE];
 	int r;
 
-	if (query_begin(&q, s, v->all ? LIST("?1 IS NULL") : LIST("actor = ?1"), err) < 0)
+	whose = v->all ? f->actor : owner_text(&v->owner, actor);
+	if (query_begin(&q, s, whose ? LIST("actor = ?1") : LIST("?1 IS NULL"), err) < 0)
 		return -1;
-	query_text(&q, v->all ? NULL : owner_text(&v->owner, actor));
+	query_text(&q, whose);
 	if (page_bind(page, &q, err) < 0)
 		return -1;
+	query_int(&q, f->since_ms);
+	query_int(&q, f->until_ms);
+	query_text(&q, f->operation);
 	page_begin(&w, page);
 	while ((r = query_step(&q, err)) > 0) {
 		struct audit_record record;

@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define RUN_RESULT_MAX (1u << 20) /* a longer result is not kept */
+#define RUN_RESULT_MAX (4u << 20) /* a longer result is not kept */
 
 /* Strings are borrowed. */
 struct run_record {

@@ -68,6 +68,8 @@ static const char *const migrations[] = {
 	"  PRIMARY KEY (owner, key)"
 	") STRICT;"
 	"CREATE INDEX idempotency_expires ON idempotency (expires);",
+
+	"ALTER TABLE audit ADD COLUMN operation TEXT NOT NULL DEFAULT '';",
 };
 
 static int read_pragma(struct store *s, const char *sql, int64_t *ret, struct cay_error *err)

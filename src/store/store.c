@@ -22,11 +22,13 @@
  * A commit is in the file when it returns, which outlives the process; WAL with
  * NORMAL leaves it to the kernel when that is on the disk, which is too late for a key.
  */
-static const char settings_sql[] = "PRAGMA journal_mode = WAL;"
-				   "PRAGMA synchronous = NORMAL;"
-				   "PRAGMA foreign_keys = ON;"
-				   "PRAGMA trusted_schema = OFF;"
-				   "PRAGMA journal_size_limit = 67108864;";
+static const char settings_sql[] =
+	"PRAGMA journal_mode = WAL;"
+	"PRAGMA synchronous = NORMAL;"
+	"PRAGMA foreign_keys = ON;"
+	"PRAGMA trusted_schema = OFF;"
+	"PRAGMA temp_store = MEMORY;" /* the api may write nowhere else */
+	"PRAGMA journal_size_limit = 67108864;";
 
 static void finalize(struct store *s)
 {
@@ -68,12 +70,37 @@ static int make_file(struct store *s, struct cay_error *err)
 		       : cay_fail(err, CAY_E_INTERNAL, 0, "the database %s is no file", s->file);
 }
 
+/* The name as it is. */
+static int full_path(sqlite3_vfs *vfs, const char *name, int size, char *ret)
+{
+	(void)vfs;
+	return snprintf(ret, (size_t)size, "%s", name) < size ? SQLITE_OK : SQLITE_CANTOPEN;
+}
+
+/*
+ * SQLite makes every name absolute and looks at each directory on the way, some of which
+ * may be none of the api's business: it was put into its directory, and stays there.
+ */
+static const char *plain_vfs(void)
+{
+	static sqlite3_vfs plain;
+
+	if (!plain.zName) {
+		plain = *sqlite3_vfs_find(NULL);
+		plain.zName = "cay";
+		plain.pNext = NULL;
+		plain.xFullPathname = full_path;
+		(void)sqlite3_vfs_register(&plain, 0);
+	}
+	return plain.zName;
+}
+
 static int open_file(struct store *s, struct cay_error *err)
 {
 	int rc = sqlite3_open_v2(s->file, &s->db,
 				 SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX |
 					 SQLITE_OPEN_NOFOLLOW | SQLITE_OPEN_EXRESCODE,
-				 NULL);
+				 plain_vfs());
 
 	if (rc != SQLITE_OK)
 		return db_fail(s, rc, err);

@@ -11,7 +11,7 @@ from support import NOT_FOUND, OURS, TIMEOUT
 
 UNSUPPORTED = [("--network", "full"), ("--network", "allowlist"), ("--network=full",), ("--image", "python:3"),
                ("--writable",), ("--user", "root"), ("--engine", "docker"), ("--engine", "podman"),
-               ("--sandbox", "x"), ("--cold",), ("--allow-domain", "example.com"),
+               ("--cold",), ("--allow-domain", "example.com"),
                ("--block-domain", "example.com")]
 
 

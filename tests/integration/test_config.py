@@ -80,6 +80,8 @@ WRONG = {
     "dots": ("[mounts]\nforbid = /srv/../etc\n", 2, "without '..'"),
     "language": ("[language klingon]\nprefer = 1\n", 1, "klingon"),
     "version": ("[language python]\nprefer = new\n", 2, "a version such as 3.12"),
+    "count": ("[serve]\nmax_runs = many\n", 2, "a number from 0 to 10000"),
+    "host": ("[serve]\nhost = Example.org:80\n", 2, "a host name"),
     "no section": ("memory = 1g\n", 1, "before the first"),
     "no equals": ("[limits]\nmemory\n", 2, ""),
 }

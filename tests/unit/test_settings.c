@@ -159,7 +159,7 @@ static void unknown_words_get_a_suggestion(void **state)
 {
 	static const char keys[] = "memory, cpus, pids, disk, timeout, cpu_time, output, "
 				   "open_files, file_size";
-	static const char names[] = "limits, maximum, mounts, isolation, engine, language";
+	static const char names[] = "limits, maximum, mounts, isolation, engine, serve, language";
 	char hint[200];
 
 	(void)state;
@@ -323,12 +323,12 @@ static void shows_origins(void **state)
 	(void)state;
 	settings_init(&s);
 	settings_show(&s, count_origin, n);
-	assert_int_equal(n[0], 2 * n_limit_rows + 2);
+	assert_int_equal(n[0], 2 * n_limit_rows + 6);
 	assert_int_equal(n[1], 0);
 	parse(&s, "F", "[limits]\nmemory=1g\n[mounts]\nread=/a\nread=/b\n");
 	n[0] = 0;
 	settings_show(&s, count_origin, n);
-	assert_int_equal(n[0], 2 * n_limit_rows + 4);
+	assert_int_equal(n[0], 2 * n_limit_rows + 8);
 	assert_int_equal(n[1], 3);
 }
 
@@ -395,6 +395,8 @@ static void example_is_true(void **state)
 	assert_memory_equal(&all.maximum, &s.maximum, sizeof(s.maximum));
 	assert_int_equal(all.allow_degraded, s.allow_degraded);
 	assert_int_equal(all.allow_direct, s.allow_direct);
+	assert_int_equal(all.serve_max_runs, s.serve_max_runs);
+	assert_int_equal(all.serve_hosts.len, 1);
 }
 
 /* Files, in a directory of their own. */

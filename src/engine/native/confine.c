@@ -24,6 +24,7 @@
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -249,6 +250,15 @@ static int keep_control(struct island *i)
 	return sys_close_range(CONTROL_FD + 1, ~0u, 0);
 }
 
+/* How large the terminal is, where that was said beforehand: the program sees no other size. */
+static void set_size(int sock, int master)
+{
+	struct winsize size;
+
+	if (recv(sock, &size, sizeof(size), MSG_DONTWAIT) == (ssize_t)sizeof(size))
+		(void)ioctl(master, TIOCSWINSZ, &size);
+}
+
 /*
  * The island's own terminal, made by the island's user: the master goes to whoever
  * is at the other end of what came as standard input.
@@ -263,6 +273,7 @@ int confine_terminal(struct island *i, struct cay_error *err)
 	master = open("/dev/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC);
 	if (master < 0 || ioctl(master, TIOCSPTLCK, &unlock) < 0)
 		return fail(err, "make a terminal");
+	set_size(i->stdio[0], master);
 	slave = ioctl(master, TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC);
 	if (slave < 0 || ioctl(slave, TIOCSCTTY, 0) < 0)
 		return fail(err, "open the terminal");

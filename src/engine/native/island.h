@@ -84,7 +84,8 @@ enum order_flags {
 	ORDER_LAST = 1,     /* PID 1 only reaps from here on, and ends with this program */
 	ORDER_HELD = 2,     /* last: the program waits for MESSAGE_GO */
 	ORDER_COMPILE = 4,  /* the plan's compile list, not its argv */
-	ORDER_TERMINAL = 8, /* stdio[0] is a socket: the terminal's master is sent there */
+	ORDER_TERMINAL = 8, /* stdio[0] is a socket: the terminal's master is sent there,
+			       and a struct winsize may have been */
 	ORDER_CHECK = 16,   /* nothing is executed: all steps, the facts, and a good end */
 	ORDER_AGENT = 64,   /* nothing is executed: serves files, by stdio[0] and stdio[1] */
 	ORDER_CGROUP = 32,  /* a fourth fd: the cgroup of this command alone, to be joined */

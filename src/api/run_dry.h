@@ -1,0 +1,13 @@
+/*
+ * run_dry.h: what a run would do, for "dry_run":true.
+ */
+#pragma once
+
+struct job_order;
+struct json;
+
+/*
+ * The caller frees it. Mounts are as they were asked for: this process can't open host
+ * directories, and so it can't say what the launcher will make of them.
+ */
+struct json *run_dry_json(const struct job_order *o);

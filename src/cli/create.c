@@ -1,0 +1,180 @@
+#include "cli/cli.h"
+
+#include "base/attr.h"
+#include "base/buf.h"
+#include "base/json.h"
+#include "cli/options.h"
+#include "cli/remote.h"
+#include "cli/remote_request.h"
+#include "cli/spec_options.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct create {
+	struct spec spec; /* first: see spec_options.h */
+	const char *name, *ttl, *idle_timeout;
+	struct json *labels; /* NULL: none */
+	bool persistent, json;
+};
+
+#define SETTER(name)                                                               \
+	static int name(void *ctx _unused_, const struct option_row *row _unused_, \
+			const char *value _unused_, struct cay_error *err _unused_)
+
+SETTER(set_name)
+{
+	((struct create *)ctx)->name = value;
+	return 0;
+}
+
+SETTER(set_ttl)
+{
+	((struct create *)ctx)->ttl = value;
+	return 0;
+}
+
+SETTER(set_idle_timeout)
+{
+	((struct create *)ctx)->idle_timeout = value;
+	return 0;
+}
+
+SETTER(set_persistent)
+{
+	((struct create *)ctx)->persistent = true;
+	return 0;
+}
+
+SETTER(set_json)
+{
+	((struct create *)ctx)->json = true;
+	return 0;
+}
+
+SETTER(set_label)
+{
+	struct create *c = ctx;
+	const char *equals = strchr(value, '=');
+	char *name;
+	int r;
+
+	if (!equals || equals == value)
+		return cay_fail(err, CAY_E_INVALID, 0, "--label: '%.64s' is not NAME=VALUE", value);
+	if (!c->labels)
+		c->labels = json_new_object();
+	name = strndup(value, (size_t)(equals - value));
+	if (!name)
+		return cay_fail(err, CAY_E_INTERNAL, ENOMEM, "read the request");
+	r = remote_request_str(c->labels, name, equals + 1, "--label", err);
+	free(name);
+	return r;
+}
+
+static const struct option_row rows[] = {
+	{0, "name", "NAME", "what it is called from then on", set_name},
+	{0, "label", "NAME=VALUE", "a label; again for more", set_label},
+	{'e', "env", "K=V", "a variable of all its programs", spec_option_env},
+	{0, "env-file", "FILE", "variables, one K=V a line", spec_option_env_file},
+	{'m', "memory", "SIZE", "memory limit (512m)", spec_option_limit},
+	{0, "cpus", "N", "CPU cores (1.0)", spec_option_limit},
+	{0, "pids-limit", "N", "processes and threads (50)", spec_option_limit},
+	{0, "disk", "SIZE", "size of /tmp and /workspace together (100m)", spec_option_limit},
+	{0, "timeout", "TIME", "of each command that has none of its own (300)", spec_option_limit},
+	{0, "ttl", "TIME", "time to live: it ends then, used or not", set_ttl},
+	{0, "idle-timeout", "TIME", "ends when nobody has used it for so long (3600)",
+	 set_idle_timeout},
+	{0, "persistent", NULL, "its workspace outlives the daemon", set_persistent},
+	{0, "network", "MODE", "none (default)", spec_option_network},
+	{'v', "volume", "SRC:DEST[:ro|rw]", "a host directory, read-only unless rw",
+	 spec_option_volume},
+	{0, "workspace", "SRC[:ro|rw]", "seen at /workspace (a scratch directory)",
+	 spec_option_workspace},
+	{'w', "workdir", "PATH", "working directory (/workspace)", spec_option_workdir},
+	{0, "allow-degraded", NULL, "also where a limit can't be enforced", spec_option_degraded},
+	{0, "json", NULL, "the sandbox as JSON", set_json},
+};
+
+static int make_request(struct create *c, struct json **ret, struct cay_error *err)
+{
+	const struct {
+		const char *key, *value;
+	} more[] = {{"name", c->name}, {"ttl", c->ttl}, {"idle_timeout", c->idle_timeout}};
+	_cleanup_(json_freep) struct json *j = NULL;
+
+	if (remote_request(&c->spec, REQUEST_SANDBOX, &j, err) < 0)
+		return -1;
+	for (size_t i = 0; i < ARRAY_LEN(more); i++)
+		if (more[i].value &&
+		    remote_request_str(j, more[i].key, more[i].value, more[i].key, err) < 0)
+			return -1;
+	if (c->labels)
+		json_set(j, "labels", take_ptr(&c->labels));
+	if (c->persistent)
+		json_set_bool(j, "persistent", true);
+	*ret = take_ptr(&j);
+	return 0;
+}
+
+static int create(struct create *c, struct cay_error *err)
+{
+	_cleanup_(remote_freep) struct remote *r = NULL;
+	_cleanup_(json_freep) struct json *body = NULL, *answer = NULL;
+	struct remote_ask ask = {.method = "POST", .path = "/v1/sandboxes"};
+	const char *id;
+
+	if (make_request(c, &body, err) < 0 || remote_open(&r, err) < 0)
+		return -1;
+	ask.json = body;
+	if (remote_json(r, &ask, &answer, err) < 0)
+		return -1;
+	if (c->json)
+		return cli_print_json(take_ptr(&answer));
+	id = json_str(json_get(answer, "id"));
+	if (!id || strspn(id, "0123456789abcdefghijklmnopqrstuvwxyz_") != strlen(id))
+		return cay_fail(err, CAY_E_ENGINE, 0, "the daemon's answer is no sandbox");
+	(void)printf("%s\n", id);
+	return 0;
+}
+
+static int run(int argc, char **argv)
+{
+	struct create *c = calloc(1, sizeof(*c));
+	struct cay_error err;
+	bool json;
+	int r;
+
+	if (!c) {
+		(void)cay_fail(&err, CAY_E_INTERNAL, ENOMEM, "read the request");
+		return cli_error(&err, false);
+	}
+	r = verb_parse(&verb_create, argc, argv, c, NULL, 0, &err);
+	if (r == 0)
+		r = create(c, &err);
+	else if (r == 1)
+		r = 0;
+	json = c->json;
+	json_free(c->labels);
+	spec_done(&c->spec);
+	free(c);
+	return r < 0 ? cli_error(&err, json) : r;
+}
+
+const struct verb verb_create = {
+	.name = "create",
+	.summary = "make a sandbox that lives on",
+	.usage = "[options]",
+	.about =
+		"Has the daemon make a sandbox whose files and processes stay from one command to\n"
+		"the next, and prints its id.\n",
+	.examples = "  cay create --name work\n"
+		    "  cay create -m 1g --ttl 8h --idle-timeout 30m\n",
+	.notes =
+		"Three times: --timeout ends a command, --idle-timeout a sandbox nobody uses, and\n"
+		"--ttl the sandbox in any case.\n",
+	.rows = rows,
+	.n_rows = ARRAY_LEN(rows),
+	.run = run,
+};

@@ -1,0 +1,145 @@
+#include "cli/remote_run.h"
+
+#include "base/attr.h"
+#include "base/json.h"
+#include "cli/cli.h"
+#include "cli/remote_output.h"
+#include "core/result.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#define DEGRADED_MAX 16
+
+/* What comes of a run under way. */
+struct streaming {
+	const struct remote_run *q;
+	struct remote_output out;
+	bool ended; /* there is a result */
+	struct result result;
+};
+
+static int bad_result(struct cay_error *err)
+{
+	return cay_fail(err, CAY_E_ENGINE, 0, "the daemon's answer is no result of a run");
+}
+
+static int read_degraded(const struct json *list, struct strv *ret, struct cay_error *err)
+{
+	for (size_t i = 0; i < size_min(json_len(list), DEGRADED_MAX); i++)
+		if (json_str(json_at(list, i)) && strv_add(ret, json_str(json_at(list, i))) < 0)
+			return cay_fail(err, CAY_E_INTERNAL, ENOMEM, "read the result");
+	return 0;
+}
+
+/* As far as it decides what is said and the exit code. */
+static int read_result(const struct json *j, struct result *ret, struct cay_error *err)
+{
+	const char *status = json_str(json_get(j, "status"));
+	const char *message = json_str(json_get(j, "message"));
+	int64_t code = json_int(json_get(j, "exit_code")), sig = json_int(json_get(j, "signal"));
+	int s = 0;
+
+	while (status && s < STATUSES && strcmp(status_name((enum status)s), status) != 0)
+		s++;
+	if (!status || s == STATUSES || code < 0 || code > 255 || sig < 0 || sig > 64)
+		return bad_result(err);
+	ret->status = (enum status)s;
+	ret->exit_code = (int)code;
+	ret->signal = (int)sig;
+	/* The lie of a success with a code is none that an exit code may tell. */
+	if (ret->status == STATUS_OK && code != 0)
+		return bad_result(err);
+	(void)snprintf(ret->message, sizeof(ret->message), "%s", message ? message : status);
+	return read_degraded(json_get(json_get(j, "isolation"), "degraded"),
+			     &ret->isolation.degraded, err);
+}
+
+static void say(const struct result *r)
+{
+	if (r->status != STATUS_OK)
+		cli_say("%s", r->message);
+	for (size_t i = 0; i < r->isolation.degraded.len; i++)
+		cli_say("degraded: the limit %s was not enforced", r->isolation.degraded.items[i]);
+}
+
+static int take_result(const struct remote_run *q, const struct json *j, struct result *ret,
+		       struct cay_error *err)
+{
+	if (read_result(j, ret, err) < 0)
+		return -1;
+	return q->result ? q->result(q->ctx, j, err) : 0;
+}
+
+static int on_event(void *ctx, const char *name, const struct json *data, struct cay_error *err)
+{
+	struct streaming *s = ctx;
+	int which = remote_output_stream(name);
+
+	if (which >= 0)
+		return remote_output_pass(&s->out, (enum stream)which, data, err);
+	if (strcmp(name, "error") == 0)
+		return remote_refusal_json(0, data, err);
+	if (strcmp(name, "result") != 0)
+		return 0;
+	if (take_result(s->q, data, &s->result, err) < 0)
+		return -1;
+	s->ended = true;
+	return 1;
+}
+
+/* As if the program had found the broken pipe itself. */
+static int unread(void)
+{
+	cli_say("ended by signal %d (%s)", SIGPIPE, strsignal(SIGPIPE));
+	return 128 + SIGPIPE;
+}
+
+static int stream(const struct remote_run *q, struct cay_error *err)
+{
+	const struct remote_ask ask = {.method = "POST",
+				       .path = q->path,
+				       .json = q->body,
+				       .events = true,
+				       .patient = true};
+	struct streaming s = {.q = q};
+	int r;
+
+	remote_output_init(&s.out, q->remote, q->output_limit);
+	r = remote_events(q->remote, &ask, false, on_event, &s, err);
+	remote_output_finish(&s.out);
+	if (r == 0) {
+		r = s.out.unread ? unread() : result_exit_code(&s.result);
+		if (output_failed(&s.out.out))
+			r = EXIT_OURS;
+		if (s.ended)
+			say(&s.result);
+	}
+	result_done(&s.result);
+	remote_output_done(&s.out);
+	return r;
+}
+
+static int fetch(const struct remote_run *q, struct cay_error *err)
+{
+	const struct remote_ask ask = {
+		.method = "POST", .path = q->path, .json = q->body, .patient = true};
+	_cleanup_(result_done) struct result result = {0};
+	_cleanup_(json_freep) struct json *j = NULL;
+	int code;
+
+	if (remote_json(q->remote, &ask, &j, err) < 0 || take_result(q, j, &result, err) < 0)
+		return -1;
+	code = result_exit_code(&result);
+	if (cli_print_json(take_ptr(&j)) != 0)
+		code = EXIT_OURS;
+	say(&result);
+	return code;
+}
+
+int remote_run(const struct remote_run *q, struct cay_error *err)
+{
+	return q->json ? fetch(q, err) : stream(q, err);
+}

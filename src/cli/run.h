@@ -1,0 +1,16 @@
+/*
+ * run.h: what `cay run` was asked for.
+ */
+#pragma once
+
+#include "spec/spec.h"
+
+#include <stdbool.h>
+
+struct run_ask {
+	struct spec spec;    /* first: options that other verbs have too set it */
+	const char *code;    /* -c */
+	const char *sandbox; /* NULL: on an island of its own */
+	bool code_from_stdin;
+	bool json, dry_run, output_limited, watch;
+};

@@ -1,0 +1,119 @@
+#include "cli/spec_options.h"
+
+#include "base/attr.h"
+#include "base/buf.h"
+#include "base/fd.h"
+#include "spec/spec.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SETTER(name)                                                        \
+	int name(void *ctx _unused_, const struct option_row *row _unused_, \
+		 const char *value _unused_, struct cay_error *err _unused_)
+
+SETTER(spec_option_language)
+{
+	return spec_set_language(ctx, value, err);
+}
+
+SETTER(spec_option_env)
+{
+	return spec_add_env(ctx, value, err);
+}
+
+SETTER(spec_option_env_file)
+{
+	_cleanup_(buf_done) struct buf text = BUF(ENV_FILE_MAX_BYTES);
+	int r = fd_read_file_at(AT_FDCWD, value, &text);
+
+	if (r == 0)
+		r = buf_append_str(&text, "");
+	if (r < 0)
+		return cay_fail(err, r == -EFBIG ? CAY_E_TOO_LARGE : CAY_E_NOT_FOUND, -r,
+				"--env-file %s", value);
+	return spec_add_env_lines(ctx, value, text.data, err);
+}
+
+SETTER(spec_option_stdin)
+{
+	struct spec *s = ctx;
+
+	free(s->stdin_file);
+	s->stdin_file = strdup(value);
+	return s->stdin_file ? 0 : cay_fail(err, CAY_E_INTERNAL, ENOMEM, "read the request");
+}
+
+const char *spec_option_limit_name(const struct option_row *row)
+{
+	static const char *const names[][2] = {
+		{"pids-limit", "pids"},
+		{"cpu-time", "cpu_time"},
+		{"output-limit", "output"},
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(names); i++)
+		if (strcmp(names[i][0], row->name) == 0)
+			return names[i][1];
+	return row->name;
+}
+
+SETTER(spec_option_limit)
+{
+	if (spec_set_limit(ctx, spec_option_limit_name(row), value, err) < 0)
+		return cay_wrap(err, "--%s", row->name);
+	return 0;
+}
+
+SETTER(spec_option_volume)
+{
+	return spec_add_mount(ctx, value, err);
+}
+
+SETTER(spec_option_workspace)
+{
+	return spec_set_workspace(ctx, value, err);
+}
+
+SETTER(spec_option_workdir)
+{
+	return spec_set_workdir(ctx, value, err);
+}
+
+SETTER(spec_option_degraded)
+{
+	((struct spec *)ctx)->allow_degraded = true;
+	return 0;
+}
+
+SETTER(spec_option_network)
+{
+	if (strcmp(value, "none") == 0)
+		return 0;
+	if (strcmp(value, "allowlist") != 0 && strcmp(value, "full") != 0)
+		return cay_fail(err, CAY_E_INVALID, 0,
+				"--network can't be '%.64s': none, allowlist or full", value);
+	(void)cay_fail(err, CAY_E_UNSUPPORTED, 0, "--network %s is not supported yet", value);
+	return cay_hint(err, "islands have no network: leave --network out");
+}
+
+int spec_read_all(int fd, size_t max, const char *what, char **ret, size_t *ret_len,
+		  struct cay_error *err)
+{
+	struct buf all = BUF(max);
+	int r = fd_read_all(fd, &all);
+
+	if (r == -EFBIG)
+		r = cay_fail(err, CAY_E_TOO_LARGE, 0, "%s: more than %zu bytes", what, max);
+	else if (r < 0)
+		r = cay_fail(err, CAY_E_INVALID, -r, "%s", what);
+	if (r < 0) {
+		buf_done(&all);
+		return -1;
+	}
+	*ret_len = all.len;
+	*ret = buf_take(&all);
+	return *ret ? 0 : cay_fail(err, CAY_E_INTERNAL, ENOMEM, "%s", what);
+}

@@ -1,0 +1,83 @@
+#include "engine/native/dry.h"
+
+#include "base/attr.h"
+#include "base/json.h"
+#include "core/limit.h"
+#include "engine/native/island.h"
+#include "image/host.h"
+
+const char *const dry_denied[] = {
+	"network: only a loopback of its own",
+	"writing anywhere but /tmp, /workspace, /dev/shm and mounts marked rw",
+	"the host's files but /usr, parts of /etc, and the mounts above",
+	"capabilities, set-id programs, namespaces, mounts, devices, raw and host sockets",
+	"system calls that are not on the allow list",
+};
+const size_t n_dry_denied = ARRAY_LEN(dry_denied);
+
+static struct json *list_json(const struct plan *p, struct plan_list l)
+{
+	struct json *list = json_new_array();
+	const char *s = plan_first(p, l);
+
+	for (uint32_t n = 0; n < l.len; n++, s = plan_next(s))
+		json_add_str(list, s);
+	return list;
+}
+
+static struct json *limits_json(const struct limits *l)
+{
+	struct json *o = json_new_object();
+
+	for (size_t i = 0; i < n_limit_rows; i++) {
+		uint64_t v = limit_get(l, &limit_rows[i]);
+
+		if (v == 0)
+			json_set_null(o, limit_rows[i].name);
+		else if (limit_rows[i].unit == LIMIT_MILLI || limit_rows[i].unit == LIMIT_TIME)
+			json_set_real(o, limit_rows[i].name, (double)v / 1000.0);
+		else
+			json_set_int(o, limit_rows[i].name, (int64_t)v);
+	}
+	return o;
+}
+
+struct json *dry_mount_json(const char *source, const char *target, enum access access,
+			    const char *reason)
+{
+	struct json *m = json_new_object();
+
+	json_set_str(m, "source", source);
+	json_set_str(m, "target", target);
+	json_set_str(m, "access", access_name(access));
+	json_set_str(m, "reason", reason);
+	return m;
+}
+
+struct json *dry_json(const struct plan *p, const struct runtime *rt, const char *engine,
+		      bool sandboxed, struct json *mounts)
+{
+	struct json *o = json_new_object(), *plan = json_new_object();
+	struct json *steps = json_new_array(), *no = json_new_array();
+
+	json_set_str(plan, "engine", engine);
+	json_set_str(plan, "image", HOST_IMAGE);
+	json_set_str(plan, "language", rt ? rt->language->name : NULL);
+	json_set_str(plan, "version", rt && rt->version[0] ? rt->version : NULL);
+	json_set(plan, "compile", list_json(p, p->compile));
+	json_set(plan, "argv", list_json(p, p->argv));
+	json_set(plan, "env", list_json(p, p->env));
+	json_set_str(plan, "workdir", plan_str(p, p->workdir));
+	json_set_str(plan, "network", "none");
+	json_set(plan, "limits", limits_json(&p->limits));
+	json_set(plan, "mounts", mounts);
+	for (unsigned i = 0; sandboxed && i < n_island_steps; i++)
+		json_add_str(steps, island_steps[i].name);
+	json_set(plan, "enforced", steps);
+	for (size_t i = 0; sandboxed && i < n_dry_denied; i++)
+		json_add_str(no, dry_denied[i]);
+	json_set(plan, "denied", no);
+	json_set_bool(plan, "allow_degraded", p->allow_degraded);
+	json_set(o, "dry_run", plan);
+	return o;
+}

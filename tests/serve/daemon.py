@@ -1,0 +1,237 @@
+"""A daemon of the tests' own, and a client that talks to it."""
+
+import http.client
+import json
+import os
+import pathlib
+import re
+import signal
+import socket
+import subprocess
+import time
+
+from support import SLOWNESS, wait_until
+
+
+class Unix(http.client.HTTPConnection):
+    def __init__(self, path, timeout):
+        super().__init__("localhost", timeout=timeout)
+        self.path = str(path)
+
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self.path)
+
+
+class Answer:
+    def __init__(self, status, headers, body):
+        self.status, self.body = status, body
+        self.headers = {name.lower(): value for name, value in headers}
+
+    @property
+    def json(self):
+        return json.loads(self.body)
+
+    @property
+    def lines(self):
+        """Of newline-separated JSON."""
+        return [json.loads(line) for line in self.body.splitlines()]
+
+    @property
+    def error(self):
+        """The error object, which must be whole."""
+        error = self.json["error"]
+        assert set(error) == {"code", "message", "hint", "details", "request_id"}, error
+        assert error["request_id"] == self.headers["x-request-id"]
+        return error
+
+    def refused(self, status, code):
+        assert (self.status, self.error["code"]) == (status, code), self.body
+        return self.error
+
+    def ok(self, status=200):
+        assert self.status == status, (self.status, self.body[:2000])
+        return self.json if self.body else None
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+class Daemon:
+    """`cay serve` on paths of its own, until stop()."""
+
+    def __init__(self, cay, place, settings="", who="root"):
+        self.cay, self.place, self.who = cay, pathlib.Path(place), who
+        self.socket, self.state = self.place / "s.sock", self.place / "state"
+        self.log_file, self.config = self.place / "log", self.place / "cay.conf"
+        self.config.write_text(settings)
+        self.config.chmod(0o644)
+        self.port = free_port()
+        self.process = None
+        self.expect_errors = False  # in its log
+
+    # Its life
+
+    def start(self):
+        self.asked = False
+        with open(self.log_file, "ab") as log:
+            began = log.tell()
+            self.process = self.cay.start(
+                "serve", "--socket", self.socket, "--state", self.state, "--listen",
+                f"127.0.0.1:{self.port}", config=self.config, stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL, stderr=log)
+        wait_until(lambda: self._serves(began) or self.process.poll() is not None, 15 * SLOWNESS,
+                   "the daemon's start")
+        assert self.process.poll() is None, self.log
+        return self
+
+    def _serves(self, began=0):
+        return '"message":"serving"' in self.log_file.read_bytes()[began:].decode()
+
+    @property
+    def log(self):
+        return self.log_file.read_text()
+
+    def ask_to_end(self):
+        """Once: a second time would end it at once."""
+        if self.process.poll() is None and not self.asked:
+            self.process.send_signal(signal.SIGTERM)
+        self.asked = True
+
+    def stop(self, seconds=40):
+        """It ends in order when asked to, and had nothing to complain about."""
+        self.ask_to_end()
+        try:
+            code = self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+            raise
+        assert code == 0, (code, self.log)
+        assert self.expect_errors or '"level":"error"' not in self.log, self.log
+        assert not self.socket.exists()
+
+    def restart(self):
+        self.stop()
+        return self.start()
+
+    def pids(self):
+        """Of its processes, by name."""
+        found = {"serve": self.process.pid}
+        task = pathlib.Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
+        for pid in map(int, task.read_text().split()):
+            name = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[0]
+            found["api" if name == b"cay-api" else "launcher"] = pid
+        return found
+
+    def kill9(self, which):
+        """One of serve, launcher, api. All but serve come back by themselves: waits for that."""
+        self.expect_errors = True
+        began = len(self.log_file.read_bytes())
+        os.kill(self.pids()[which], signal.SIGKILL)
+        if which == "serve":
+            self.process.wait(10)
+        else:
+            wait_until(lambda: self._serves(began), 15 * SLOWNESS, "the daemon's second start")
+
+    # Talking to it
+
+    def connection(self, tcp=False, timeout=30):
+        if tcp:
+            return http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
+        return Unix(self.socket, timeout)
+
+    def _ask(self, connection, method, path, json_body, body, key, headers):
+        headers = dict(headers or {})
+        if json_body is not None:
+            body = json.dumps(json_body).encode()
+            headers.setdefault("Content-Type", "application/json")
+        if key:
+            headers["Authorization"] = f"Bearer {key}"
+        connection.request(method, path, body=body, headers=headers)
+
+    def request(self, method, path, json=None, body=None, key=None, headers=None, tcp=None, timeout=30):
+        """With a key by TCP, else by the socket, unless tcp says otherwise."""
+        connection = self.connection(bool(key) if tcp is None else tcp, timeout)
+        try:
+            self._ask(connection, method, path, json, body, key, headers)
+            response = connection.getresponse()
+            return Answer(response.status, response.getheaders(), response.read())
+        finally:
+            connection.close()
+
+    def get(self, path, **more):
+        return self.request("GET", path, **more)
+
+    def post(self, path, json=None, **more):
+        return self.request("POST", path, json=json, **more)
+
+    def delete(self, path, **more):
+        return self.request("DELETE", path, **more)
+
+    def run(self, code=None, key=None, **more):
+        """The result of a run that must be one."""
+        body = dict(more, **({"code": code} if code is not None else {}))
+        return self.post("/v1/runs", body, key=key).ok()
+
+    def events(self, method, path, json=None, key=None, headers=None, timeout=30):
+        return Events(self, method, path, json, key, headers, timeout)
+
+    def key(self, name, **more):
+        """A new key's text and id."""
+        made = self.post("/v1/keys", dict(more, name=name)).ok(201)
+        return made["key"], made["id"]
+
+    def metric(self, line):
+        """The value of a line of /metrics, 0 where there is none."""
+        text = self.get("/metrics").body.decode()
+        found = re.search(rf"^{re.escape(line)} (\S+)$", text, re.M)
+        return float(found[1]) if found else 0.0
+
+
+class Events:
+    """A stream of server-sent events: iterate over (name, data), or close() to leave."""
+
+    def __init__(self, daemon, method, path, json, key, headers, timeout):
+        self.connection = daemon.connection(bool(key), timeout)
+        headers = dict(headers or {}, Accept="text/event-stream")
+        daemon._ask(self.connection, method, path, json, None, key, headers)
+        self.socket = self.connection.sock
+        self.response = self.connection.getresponse()
+        self.status = self.response.status
+
+    def __iter__(self):
+        name = None
+        for raw in self.response:
+            line = raw.decode().rstrip("\n")
+            if line.startswith("event: "):
+                name = line[7:]
+            elif line.startswith("data: "):
+                yield name, json.loads(line[6:])
+
+    def until(self, name):
+        """Everything up to the first of that name, it included."""
+        got = []
+        for event in self:
+            got.append(event)
+            if event[0] == name:
+                return got
+        raise AssertionError(f"no {name}: {got}")
+
+    def close(self):
+        self.socket.shutdown(socket.SHUT_RDWR)
+        self.response.close()
+        self.connection.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        try:
+            self.close()
+        except OSError:
+            pass

@@ -1,0 +1,215 @@
+"""What the tests of the daemon speak with it: HTTP, events and WebSockets over its unix socket."""
+import base64
+import http.client
+import json
+import os
+import socket
+import struct
+import time
+import urllib.parse
+
+TEXT, BINARY, CLOSE, PING, PONG = 1, 2, 8, 9, 10
+
+
+class UnixConnection(http.client.HTTPConnection):
+    def __init__(self, path, timeout=30):
+        super().__init__("localhost", timeout=timeout)
+        self.path = path
+
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self.path)
+
+
+class Answer:
+    def __init__(self, response):
+        self.status, self.headers, self.body = response.status, response.headers, response.read()
+
+    @property
+    def json(self):
+        return json.loads(self.body)
+
+
+def call(path, method, url, body=None, headers=(), timeout=30):
+    """One request; a body that is no bytes is sent as JSON."""
+    if body is not None and not isinstance(body, bytes):
+        body = json.dumps(body).encode()
+    connection = UnixConnection(path, timeout)
+    try:
+        connection.request(method, url, body, dict(headers))
+        return Answer(connection.getresponse())
+    finally:
+        connection.close()
+
+
+class Events:
+    """Server-sent events as they come: (name, object)."""
+
+    def __init__(self, path, url, timeout=30, method="GET", body=None, rcvbuf=None):
+        self.connection = UnixConnection(path, timeout)
+        self.connection.connect()
+        if rcvbuf:
+            self.connection.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, rcvbuf)
+        body = None if body is None else json.dumps(body).encode()
+        self.connection.request(method, url, body, {"Accept": "text/event-stream"})
+        self.response = self.connection.getresponse()
+        self.status = self.response.status
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.response.close()
+        self.connection.close()
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        name = data = None
+        while True:
+            line = self.response.readline().decode().rstrip("\n")
+            if line.startswith("event: "):
+                name = line[7:]
+            elif line.startswith("data: "):
+                data = json.loads(line[6:])
+            elif line == "" and name:
+                return name, data
+            elif line == "" and self.response.isclosed():
+                raise StopIteration
+
+
+class Closed(Exception):
+    def __init__(self, code, reason):
+        super().__init__(f"{code} {reason}")
+        self.code, self.reason = code, reason
+
+
+class Refused(Exception):
+    def __init__(self, status, body):
+        super().__init__(f"{status} {body}")
+        self.status, self.body = status, body
+
+
+class WebSocket:
+    """A client by RFC 6455: as much of it as tests need."""
+
+    def __init__(self, path, url, timeout=15, rcvbuf=None):
+        self.socket = socket.socket(socket.AF_UNIX)
+        self.socket.settimeout(timeout)
+        if rcvbuf:
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, rcvbuf)
+        self.socket.connect(path)
+        self.pending = b""
+        key = base64.b64encode(os.urandom(16)).decode()
+        self.socket.sendall((f"GET {url} HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\n"
+                             f"Connection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
+                             f"Sec-WebSocket-Key: {key}\r\n\r\n").encode())
+        while b"\r\n\r\n" not in self.pending:
+            self._more()
+        head, _, self.pending = self.pending.partition(b"\r\n\r\n")
+        status = int(head.split()[1])
+        if status != 101:
+            size = next(int(line.split(b":")[1]) for line in head.split(b"\r\n")
+                        if line.lower().startswith(b"content-length"))
+            raise Refused(status, json.loads(self._exactly(size)))
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.socket.close()
+
+    def _more(self):
+        data = self.socket.recv(1 << 16)
+        if not data:
+            raise EOFError
+        self.pending += data
+
+    def _exactly(self, n):
+        while len(self.pending) < n:
+            self._more()
+        data, self.pending = self.pending[:n], self.pending[n:]
+        return data
+
+    def send(self, opcode, data=b""):
+        mask = os.urandom(4)
+        size = len(data)
+        head = bytes([0x80 | opcode])
+        if size < 126:
+            head += bytes([0x80 | size])
+        elif size < 65536:
+            head += bytes([0x80 | 126]) + struct.pack(">H", size)
+        else:
+            head += bytes([0x80 | 127]) + struct.pack(">Q", size)
+        spread = (mask * (size // 4 + 1))[:size]
+        masked = (int.from_bytes(data, "big") ^ int.from_bytes(spread, "big")).to_bytes(size, "big")
+        self.socket.sendall(head + mask + masked)
+
+    def type(self, data):
+        self.send(BINARY, data if isinstance(data, bytes) else data.encode())
+
+    def say(self, **message):
+        self.send(TEXT, json.dumps(message).encode())
+
+    def receive(self):
+        """The next message: (opcode, bytes). Pings are answered; a goodbye is raised."""
+        while True:
+            first, second = self._exactly(2)
+            assert first & 0xf0 == 0x80 and not second & 0x80
+            size = second
+            if second == 126:
+                size, = struct.unpack(">H", self._exactly(2))
+            elif second == 127:
+                size, = struct.unpack(">Q", self._exactly(8))
+            data = self._exactly(size)
+            opcode = first & 15
+            if opcode == PING:
+                self.send(PONG, data)
+            elif opcode == CLOSE:
+                code = struct.unpack(">H", data[:2])[0] if data else 1005
+                self.send(CLOSE, data[:2])
+                raise Closed(code, data[2:].decode())
+            else:
+                return opcode, data
+
+
+class Terminal(WebSocket):
+    """One of /v1/sandboxes/{id}/terminal, with what came by it so far."""
+
+    def __init__(self, path, sandbox, timeout=15, rcvbuf=None, **query):
+        url = f"/v1/sandboxes/{sandbox}/terminal"
+        if query:
+            url += "?" + urllib.parse.urlencode(query)
+        super().__init__(path, url, timeout, rcvbuf)
+        opcode, data = self.receive()
+        assert opcode == TEXT
+        self.hello = json.loads(data)
+        self.id = self.hello["terminal"]
+        self.seen, self.said = b"", []
+
+    def step(self):
+        opcode, data = self.receive()
+        if opcode == BINARY:
+            self.seen += data
+        else:
+            self.said.append(json.loads(data))
+
+    def until(self, mark, seconds=15):
+        """Reads on until mark was printed; what came before it, and forgets both."""
+        mark = mark if isinstance(mark, bytes) else mark.encode()
+        end = time.monotonic() + seconds
+        while mark not in self.seen:
+            assert time.monotonic() < end, (mark, self.seen[-2000:])
+            self.step()
+        before, _, self.seen = self.seen.partition(mark)
+        return before
+
+    def end(self):
+        """Reads to the goodbye, and returns it; what the program ended with is in said."""
+        while True:
+            try:
+                self.step()
+            except Closed as goodbye:
+                return goodbye

@@ -1,0 +1,316 @@
+"""Keys: who gets in, what a key may have, and that no key sees another's things."""
+
+import hashlib
+import http.client
+import re
+import sqlite3
+import time
+
+import pytest
+
+from support import wait_until
+
+SLOW = "import time\ntime.sleep(60)"
+
+
+@pytest.fixture
+def key(daemon, request):
+    """Makes keys that are revoked at the end."""
+    made = []
+
+    def make(**more):
+        text, key_id = daemon.key(f"k{len(made)}", **more)
+        made.append(key_id)
+        return text, key_id
+    yield make
+    for key_id in made:
+        daemon.delete(f"/v1/keys/{key_id}")
+
+
+def idle(daemon):
+    wait_until(lambda: daemon.metric("cay_runs_active") == 0, 10, "the end of all runs")
+
+
+# Who gets in
+
+def test_a_key_is_made_listed_and_revoked(daemon):
+    quotas = {"parallel_runs": 3, "runs_per_minute": 60, "live_sandboxes": 2, "cpu_seconds_per_day": 100}
+    made = daemon.post("/v1/keys", {"name": "ci", "tier": "standard", "quotas": quotas,
+                                    "bounds": {"limits": {"memory": "1g"}}}).ok(201)
+    assert re.fullmatch(r"cay_[A-Za-z0-9_-]{43}", made["key"])
+    assert made["key"].startswith(made["shown"]) and made["quotas"] == quotas
+    listed = [k for k in daemon.get("/v1/keys").ok()["keys"] if k["id"] == made["id"]]
+    assert listed == [{k: v for k, v in made.items() if k != "key"}]
+    assert daemon.run("print(1)", key=made["key"])["stdout"] == "1\n"
+    assert [k for k in daemon.get("/v1/keys").ok()["keys"] if k["id"] == made["id"]][0]["last_used"]
+    daemon.delete(f"/v1/keys/{made['id']}").ok(204)
+    answer = daemon.post("/v1/runs", {"code": "x"}, key=made["key"])
+    answer.refused(401, "unauthorized")
+    assert answer.headers["www-authenticate"] == "Bearer"
+    assert made["id"] not in [k["id"] for k in daemon.get("/v1/keys").ok()["keys"]]
+    gone = [k for k in daemon.get("/v1/keys?revoked=true").ok()["keys"] if k["id"] == made["id"]]
+    assert gone[0]["revoked"]
+    daemon.delete(f"/v1/keys/{made['id']}").refused(404, "not_found")
+
+
+def test_names_are_unique(daemon, key):
+    key()
+    daemon.post("/v1/keys", {"name": "k0"}).refused(409, "conflict")
+
+
+@pytest.mark.parametrize("body", [{}, {"name": ""}, {"name": "x", "tier": "god"}, {"name": "x", "quotas": {"runs": 1}},
+                                  {"name": "x", "bounds": {"engines": ["x"]}}, {"name": "x\ny"}, {"nam": "x"}])
+def test_wrong_keys(daemon, body):
+    daemon.post("/v1/keys", body).refused(400, "invalid_request")
+
+
+@pytest.mark.parametrize("value", [
+    None, "", "Bearer", "Bearer ", "Bearer x", "Basic Y2F5OmNheQ==", "Bearer cay_" + "A" * 43,
+    "cay_" + "A" * 43, "Bearer cay_" + "A" * 5000, "Bearer cay_%00", "Bearer " + "é" * 20])
+def test_nobody_gets_in_without_a_key(daemon, value):
+    headers = {} if value is None else {"Authorization": value}
+    for method, path in (("GET", "/v1/runs"), ("POST", "/v1/runs"), ("GET", "/metrics"), ("GET", "/v1/audit"),
+                         ("GET", "/v1/events"), ("GET", "/v1/keys"), ("GET", "/v1/runtimes")):
+        answer = daemon.request(method, path, headers=headers, tcp=True)
+        answer.refused(401, "unauthorized")
+        assert answer.headers["www-authenticate"] == "Bearer"
+    assert daemon.get("/v1/health", headers=headers, tcp=True).ok()["status"] == "ok"
+
+
+def test_two_keys_in_one_request(daemon, key):
+    text, _ = key()
+    connection = http.client.HTTPConnection("127.0.0.1", daemon.port, timeout=10)
+    connection.putrequest("GET", "/v1/runs")
+    connection.putheader("Authorization", f"Bearer {text}")
+    connection.putheader("Authorization", "Bearer cay_" + "A" * 43)
+    connection.endheaders()
+    assert connection.getresponse().status == 401
+    connection.close()
+
+
+def test_the_scheme_is_read_in_any_case(daemon, key):
+    text, _ = key()
+    assert daemon.get("/v1/runs", headers={"Authorization": f"bEARER   {text}"}, tcp=True).status == 200
+
+
+def test_unknown_and_revoked_look_the_same(daemon, key):
+    text, key_id = key()
+    daemon.delete(f"/v1/keys/{key_id}").ok(204)
+    revoked = daemon.get("/v1/runs", key=text).refused(401, "unauthorized")
+    unknown = daemon.get("/v1/runs", key="cay_" + "B" * 43).refused(401, "unauthorized")
+    assert revoked["message"] == unknown["message"]
+
+
+def test_wrong_keys_cost_the_same_time(daemon, key):
+    """No byte of a key can be found by measuring: it is looked up by its hash."""
+    text, _ = key()
+    connection = daemon.connection(tcp=True)
+
+    def measure(candidate):
+        times = []
+        for _ in range(60):
+            began = time.perf_counter()
+            connection.request("GET", "/v1/runs", headers={"Authorization": f"Bearer {candidate}"})
+            connection.getresponse().read()
+            times.append(time.perf_counter() - began)
+        return sorted(times)[10]
+    near, far = text[:-2] + ("AA" if not text.endswith("AA") else "BB"), "cay_" + "Z" * 43
+    assert 0.4 < measure(near) / measure(far) < 2.5
+    connection.close()
+
+
+def test_a_key_counts_at_the_socket_as_well(daemon, key):
+    """Whoever shows one is its holder, and no operator."""
+    text, key_id = key()
+    run = daemon.post("/v1/runs", {"code": "pass"}, key=text, tcp=False).ok()["id"]
+    assert daemon.get(f"/v1/runs/{run}").ok()["owner"] == key_id
+    daemon.get("/v1/keys", key=text, tcp=False).refused(403, "policy_denied")
+    daemon.get("/v1/runs", key="cay_" + "A" * 43, tcp=False).refused(401, "unauthorized")
+
+
+def test_only_operators_manage(daemon, key):
+    text, key_id = key(tier="unrestricted")
+    for method, path, body in (("GET", "/v1/keys", None), ("POST", "/v1/keys", {"name": "mine"}),
+                               ("DELETE", f"/v1/keys/{key_id}", None), ("GET", "/v1/audit", None)):
+        daemon.request(method, path, json=body, key=text).refused(403, "policy_denied")
+    assert daemon.get("/v1/runs", key=text).status == 200
+
+
+def test_operators_are_known_by_the_kernel(daemon):
+    assert daemon.get("/v1/keys").status == 200
+    owner = daemon.get(f"/v1/runs/{daemon.run('pass')['id']}").ok()["owner"]
+    assert owner == "uid:0"
+
+
+# Secrets
+
+def test_keys_are_nowhere_in_clear(daemon, key):
+    text, _ = key()
+    daemon.run("pass", key=text)
+    daemon.post("/v1/runs", {"cod": 1}, key=text)
+    daemon.get("/v1/runs", key=text[:-1] + "!")
+    daemon.get("/v1/" + text)
+    time.sleep(0.3)  # it is in the database
+    secret = text[8:].encode()
+    shown = b"".join(daemon.get(p).body for p in ("/metrics", "/v1/keys", "/v1/audit", "/v1/runs"))
+    assert secret not in shown and secret not in daemon.log.encode()
+    for path in daemon.state.rglob("*"):
+        if path.is_file():
+            assert secret not in path.read_bytes(), path
+    with sqlite3.connect(f"file:{daemon.state}/cay.db?mode=ro", uri=True) as db:
+        hashes = [row[0] for row in db.execute("SELECT hash FROM keys")]
+    assert hashlib.sha256(text.encode()).digest() in hashes
+    for pid in daemon.pids().values():
+        assert secret not in open(f"/proc/{pid}/cmdline", "rb").read()
+
+
+def test_a_key_is_not_kept_for_idempotency(daemon):
+    daemon.post("/v1/keys", {"name": "once"}, headers={"Idempotency-Key": "k"}).refused(400, "invalid_request")
+
+
+# One never sees another's
+
+def test_keys_do_not_see_each_other(daemon, key):
+    """ATTACKS 33."""
+    (alice, alice_id), (bob, _) = key(), key()
+    done = daemon.run("pass", key=alice)["id"]
+    slow = daemon.post("/v1/runs", {"code": SLOW, "background": True}, key=alice).ok(202)["id"]
+    operators = daemon.post("/v1/runs", {"code": SLOW, "background": True}).ok(202)["id"]
+    for run in (done, slow, operators):
+        for method, path in (("GET", ""), ("DELETE", ""), ("GET", "/events")):
+            hidden = daemon.request(method, f"/v1/runs/{run}{path}", key=bob).refused(404, "not_found")
+            none = daemon.request(method, f"/v1/runs/run_0123456789abcdef{path}", key=bob).refused(404, "not_found")
+            assert hidden["message"].replace(run, "X") == none["message"].replace("run_0123456789abcdef", "X")
+    assert daemon.get("/v1/runs", key=bob).ok()["runs"] == []
+    assert {r["id"] for r in daemon.get("/v1/runs", key=alice).ok()["runs"]} == {done, slow}
+    everything = {r["id"]: r["owner"] for r in daemon.get("/v1/runs").ok()["runs"]}
+    assert everything[done] == everything[slow] == alice_id and everything[operators].startswith("uid:")
+    assert daemon.get(f"/v1/runs/{slow}").ok()["status"] == "running"  # nobody cancelled it
+    daemon.delete(f"/v1/runs/{slow}", key=alice).ok(202)
+    daemon.delete(f"/v1/runs/{operators}").ok(202)
+    idle(daemon)
+
+
+def test_events_do_not_show_others(daemon, key):
+    (alice, _), (bob, _) = key(), key()
+    with daemon.events("GET", "/v1/events", key=bob) as events, daemon.events("GET", "/v1/events") as all_events:
+        theirs = daemon.run("pass", key=alice)["id"]
+        own = daemon.run("pass", key=bob)["id"]
+        seen = [data["id"] for name, data in events.until("run.ended")]
+        assert seen == [own, own]
+        got = []
+        for name, data in all_events:
+            got.append((name, data["id"]))
+            if (name, data["id"]) == ("run.ended", own):
+                break
+        assert ("run.started", theirs) in got and ("run.ended", theirs) in got
+
+
+def test_idempotency_keys_are_each_callers_own(daemon, key):
+    (alice, _), (bob, _) = key(), key()
+    headers, body = {"Idempotency-Key": "same"}, {"code": "import os\nprint(os.urandom(8).hex())"}
+    ours = daemon.post("/v1/runs", body, key=alice, headers=headers).ok()
+    theirs = daemon.post("/v1/runs", body, key=bob, headers=headers)
+    assert theirs.ok()["stdout"] != ours["stdout"] and "idempotency-replayed" not in theirs.headers
+
+
+# Quotas
+
+def test_parallel_runs(daemon, key):
+    text, _ = key(quotas={"parallel_runs": 1})
+    run = daemon.post("/v1/runs", {"code": SLOW, "background": True}, key=text).ok(202)["id"]
+    answer = daemon.post("/v1/runs", {"code": "x"}, key=text)
+    assert "parallel_runs" in answer.refused(429, "rate_limited")["message"]
+    assert int(answer.headers["retry-after"]) >= 1
+    daemon.run("pass")  # others have theirs
+    daemon.delete(f"/v1/runs/{run}", key=text).ok(202)
+    idle(daemon)
+    assert daemon.run("print(1)", key=text)["stdout"] == "1\n"
+    lines = daemon.post("/v1/batches", {"runs": [{"argv": ["true"]}] * 5, "parallel": 5}, key=text).lines
+    assert [line["result"]["status"] for line in lines] == ["ok"] * 5
+
+
+def test_runs_per_minute(daemon, key):
+    text, _ = key(quotas={"runs_per_minute": 3})
+    for _ in range(3):
+        daemon.run("pass", key=text)
+    answer = daemon.post("/v1/runs", {"code": "x"}, key=text)
+    assert "runs_per_minute" in answer.refused(429, "rate_limited")["message"]
+    assert 1 < int(answer.headers["retry-after"]) <= 61
+    lines = daemon.post("/v1/batches", {"runs": [{"argv": ["true"]}]}, key=text).lines
+    assert lines[0]["error"]["code"] == "rate_limited"
+
+
+def test_what_is_refused_is_not_counted(daemon, key):
+    text, _ = key(quotas={"runs_per_minute": 2, "parallel_runs": 1})
+    for _ in range(5):
+        daemon.post("/v1/runs", {"cod": 1}, key=text).refused(400, "invalid_request")
+    daemon.run("pass", key=text)
+
+
+def test_cpu_a_day(make_daemon):
+    daemon = make_daemon()
+    text, _ = daemon.key("cpu", quotas={"cpu_seconds_per_day": 1})
+    spin = "import time\nend = time.monotonic() + 20\nwhile time.monotonic() < end: pass"
+    result = daemon.run(spin, key=text)
+    assert not result["success"] and 500 < result["usage"]["cpu_ms"] < 4000
+    answer = daemon.post("/v1/runs", {"code": "x"}, key=text)
+    assert "cpu_seconds_per_day" in answer.refused(429, "rate_limited")["message"]
+    assert int(answer.headers["retry-after"]) > 3600
+    daemon.restart()  # which is no way to more
+    daemon.post("/v1/runs", {"code": "x"}, key=text).refused(429, "rate_limited")
+
+
+# Bounds
+
+@pytest.mark.parametrize("bounds, body", [
+    ({"limits": {"memory": "64m"}}, {"limits": {"memory": "65m"}}),
+    ({"limits": {"timeout": 5}}, {"limits": {"timeout": 6}}),
+    ({"mounts": "none"}, {"mounts": [{"source": "/srv", "target": "/x"}]}),
+    ({"mounts": "ro"}, {"mounts": [{"source": "/srv", "target": "/x", "access": "rw"}]}),
+    ({"engines": []}, {}),
+    ({"images": ["debian:12"]}, {}),
+])
+def test_bounds_refuse(daemon, key, bounds, body):
+    text, _ = key(bounds=bounds)
+    daemon.post("/v1/runs", dict(body, code="x"), key=text).refused(403, "policy_denied")
+    daemon.post("/v1/runs", dict(body, code="x", dry_run=True), key=text).refused(403, "policy_denied")
+    lines = daemon.post("/v1/batches", {"runs": [dict(body, code="x")]}, key=text).lines
+    assert lines[0]["error"]["code"] == "policy_denied"
+
+
+def test_bounds_lower_what_is_not_asked_for(daemon, key):
+    text, _ = key(bounds={"limits": {"memory": "64m", "timeout": 5, "pids": 10}})
+    limits = daemon.run("x", key=text, dry_run=True)["dry_run"]["limits"]
+    assert (limits["memory"], limits["timeout"], limits["pids"]) == (64 << 20, 5, 10)
+    began = time.monotonic()
+    short, _ = key(bounds={"limits": {"timeout": 0.5}})
+    assert daemon.run(SLOW, key=short)["status"] == "timeout" and time.monotonic() - began < 10
+
+
+# Pages of others' sites
+
+@pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example", "", "localhost.evil.example:80"])
+def test_names_that_are_not_ours(daemon, key, host):
+    text, _ = key()
+    answer = daemon.get("/v1/runs", key=text, headers={"Host": host})
+    assert answer.status in (400, 403)
+
+
+def test_names_that_the_operator_gave(make_daemon):
+    daemon = make_daemon(settings="[serve]\nhost = cay.example.org\n")
+    text, _ = daemon.key("x")
+    assert daemon.get("/v1/runs", key=text, headers={"Host": "cay.example.org:8600"}).status == 200
+    assert daemon.get("/v1/runs", key=text, headers={"Host": "other.example.org"}).status == 403
+
+
+def test_keys_outlive_the_daemon(make_daemon):
+    daemon = make_daemon()
+    text, key_id = daemon.key("stays")
+    gone, gone_id = daemon.key("goes")
+    daemon.delete(f"/v1/keys/{gone_id}").ok(204)
+    daemon.kill9("api")
+    assert daemon.run("print(1)", key=text)["stdout"] == "1\n"
+    daemon.get("/v1/runs", key=gone).refused(401, "unauthorized")
+    daemon.restart()
+    assert [k["id"] for k in daemon.get("/v1/keys").ok()["keys"]] == [key_id]

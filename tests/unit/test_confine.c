@@ -1,0 +1,164 @@
+/* What cay-api can't do any more once it has confined itself, and what it still can. */
+#include "api/confine.h"
+#include "base/attr.h"
+#include "base/fd.h"
+#include "engine/native/landlock.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/keyctl.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#ifdef __SANITIZE_ADDRESS__
+#define SANITIZED 1
+#else
+#define SANITIZED 0
+#endif
+
+static char dir[] = "/tmp/cay-test-confine-XXXXXX";
+static char outside[] = "/tmp/cay-test-outside-XXXXXX";
+
+/* In the child there is no cmocka: the number of the line that failed is the exit code's part. */
+#define MUST(condition)                                                              \
+	do {                                                                         \
+		if (!(condition)) {                                                  \
+			(void)dprintf(2, "line %d: %s (%s)\n", __LINE__, #condition, \
+				      strerror(errno));                              \
+			_exit(1);                                                    \
+		}                                                                    \
+	} while (0)
+
+#define DENIED(call, why) MUST((call) < 0 && errno == (why))
+
+static void confine(void)
+{
+	struct settings s;
+	struct cay_error err;
+	int state = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC), abi = -1;
+
+	settings_init(&s);
+	MUST(state >= 0 && confine_api(&s, state, &abi, &err) == 0);
+	settings_done(&s);
+	MUST(abi == landlock_abi());
+}
+
+static void try_files(void)
+{
+	char path[128];
+	int fd;
+
+	MUST(open("/etc/passwd", O_RDONLY) >= 0 && open(outside, O_RDWR) >= 0);
+	confine();
+	MUST(open("/usr/bin/env", O_RDONLY) >= 0 && open("/proc/self/statm", O_RDONLY) >= 0);
+	(void)snprintf(path, sizeof(path), "%s/file", dir);
+	fd = open(path, O_RDWR | O_CREAT | O_TRUNC, 0600);
+	MUST(fd >= 0 && write(fd, "x", 1) == 1 && ftruncate(fd, 0) == 0 && unlink(path) == 0);
+	MUST(memfd_create("x", 0) >= 0 && open("/dev/null", O_RDWR) >= 0);
+	if (landlock_abi() == 0)
+		return;
+	DENIED(open("/etc/passwd", O_RDONLY), EACCES);
+	DENIED(open("/proc/1/status", O_RDONLY), EACCES);
+	DENIED(open("/etc", O_RDONLY | O_DIRECTORY), EACCES);
+	DENIED(open(outside, O_RDWR), EACCES);
+	DENIED(open("/tmp/cay-test-new", O_RDWR | O_CREAT, 0600), EACCES);
+	DENIED(open("/usr/bin/env", O_RDWR), EACCES);
+	DENIED(unlink(outside), EACCES);
+}
+
+static void try_calls(void)
+{
+	int pair[2];
+
+	confine();
+	MUST(prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1);
+	MUST(prctl(PR_GET_SECCOMP, 0, 0, 0, 0) == 2);
+	MUST(socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0 &&
+	     socket(AF_UNIX, SOCK_STREAM, 0) >= 0);
+	DENIED(socket(AF_INET, SOCK_STREAM, 0), EAFNOSUPPORT);
+	DENIED(socket(AF_INET6, SOCK_DGRAM, 0), EAFNOSUPPORT);
+	DENIED(socket(AF_NETLINK, SOCK_RAW, 0), EAFNOSUPPORT);
+	DENIED(execl("/usr/bin/true", "true", (char *)NULL), EPERM);
+	DENIED(unshare(CLONE_NEWUSER), EPERM);
+	DENIED(setns(0, 0), EPERM);
+	DENIED(mount("none", dir, "tmpfs", 0, NULL), EPERM);
+	DENIED(kill(getppid(), 0), EPERM);
+	DENIED(setuid(getuid()), EPERM);
+	DENIED(syscall(SYS_keyctl, KEYCTL_GET_KEYRING_ID, KEY_SPEC_SESSION_KEYRING, 0), EPERM);
+	DENIED(syscall(SYS_bpf, 0, NULL, 0), EPERM);
+	DENIED(syscall(SYS_userfaultfd, 0), EPERM);
+	DENIED(syscall(SYS_io_uring_setup, 1, NULL), EPERM);
+	DENIED(syscall(SYS_perf_event_open, NULL, 0, -1, -1, 0), EPERM);
+	DENIED(syscall(SYS_process_vm_readv, getppid(), NULL, 0, NULL, 0, 0), EPERM);
+	if (SANITIZED)
+		return;
+	MUST(prctl(PR_GET_DUMPABLE) == 0);
+	DENIED(ptrace(PTRACE_TRACEME, 0, NULL, NULL), EPERM);
+	DENIED(fork(), EPERM);
+}
+
+static void in_child(void (*fn)(void))
+{
+	pid_t pid = fork();
+	int status;
+
+	if (pid == 0) {
+		fn();
+		_exit(0);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+}
+
+static void files_out_of_reach(void **state)
+{
+	(void)state;
+	in_child(try_files);
+}
+
+static void calls_out_of_reach(void **state)
+{
+	(void)state;
+	in_child(try_calls);
+}
+
+static int set_up(void **state)
+{
+	int fd = mkdtemp(dir) ? mkstemp(outside) : -1;
+
+	(void)state;
+	return fd < 0 ? -1 : close(fd);
+}
+
+static int tear_down(void **state)
+{
+	(void)state;
+	return unlink(outside) | rmdir(dir);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(files_out_of_reach),
+		cmocka_unit_test(calls_out_of_reach),
+	};
+
+	return cmocka_run_group_tests(tests, set_up, tear_down);
+}
