@@ -242,10 +242,9 @@ void kept_empty_gone(int dir)
 
 		if (!split(e->d_name, name, &suffix) || strcmp(suffix, GONE) != 0)
 			continue;
-		sub = openat(dir, e->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		sub = tree_open(dir, e->d_name);
 		/* Its last processes may be dying still, and write while they do. */
 		for (int tries = 0; sub >= 0 && tries < 100; tries++) {
-			(void)fchmod(sub, 0700);
 			tree_empty(sub);
 			if (unlinkat(dir, e->d_name, AT_REMOVEDIR) == 0 || errno != ENOTEMPTY)
 				break;
