@@ -431,7 +431,7 @@ def test_a_gone_sandbox(daemon):
 
 
 def test_clients_that_go_free_the_sandbox(sandbox, daemon):
-    sandbox.sh("head -c 30000000 /dev/zero > big; mkdir -p d; cp big d/")
+    sandbox.sh("head -c 30000000 /dev/urandom > big; mkdir -p d; cp big d/")
     for path in ("?path=big", "/archive?path=d", "/archive?path=d&format=tar.gz", "/watch?path=d"):
         c = daemon.connect()
         c.request("GET", f"{sandbox.url}/files{path}")
@@ -445,12 +445,11 @@ def test_clients_that_go_free_the_sandbox(sandbox, daemon):
 # Links, and what else may be in the way
 
 def test_links_lead_no_further_than_the_island(sandbox):
-    secret = "/etc/hostname"
     host = open("/etc/passwd", "rb").read()
     sandbox.sh("ln -s /etc/passwd p; ln -s ../../../../../../etc/passwd q; ln -s / r; ln -s /proc/1/root s;"
                "ln -s /proc/1/cwd t; ln -s loop loop")
     own = sandbox.sh("cat /etc/passwd")["stdout"].encode()
-    assert own != host or os.geteuid() != 0
+    assert own and own != host
     for path in ("p", "q", "r/etc/passwd", "../etc/passwd", "../../../../../../../etc/passwd", "/etc/passwd",
                  "//etc//passwd", "/proc/self/root/etc/passwd"):
         assert sandbox.read(path).body == own, path
@@ -460,7 +459,6 @@ def test_links_lead_no_further_than_the_island(sandbox):
     assert sandbox.write("p", b"mine").status == 200
     assert sandbox.stat("p").json["type"] == "file"
     assert sandbox.read("/etc/passwd").body == own
-    assert open(secret, "rb").read() is not None
 
 
 def test_no_file_of_the_host_is_reached(sandbox, tmp_path):
@@ -477,11 +475,10 @@ def test_no_file_of_the_host_is_reached(sandbox, tmp_path):
 ROUNDS = 10_000 if SOAK else 100
 
 FLIP = r"""
-import ctypes, os, threading
+import ctypes, os
 os.makedirs('d/in', exist_ok=True)
 open('d/in/f', 'w').write('inside')
-for n in (1,):
-    if not os.path.islink('l'): os.symlink('/etc', 'l')
+os.symlink('/etc', 'l')
 libc = ctypes.CDLL(None)
 open('ready', 'w').close()
 while not os.path.exists('stop'):
@@ -513,7 +510,8 @@ def test_races_with_links_stay_inside(daemon):
         finally:
             s.write("stop", b"")
             t.join(timeout=60)
-        assert seen <= {200, 201, 403, 404}
+        # It did race: both directories were met.
+        assert {200, 404} <= seen <= {200, 201, 403, 404}
         assert {name: os.lstat(f"/etc/{name}").st_mtime_ns for name in os.listdir("/etc")} == before
 
 
@@ -657,6 +655,9 @@ class Watch:
         self.connection.request("GET", f"{sandbox.url}/files/watch{query(path=path, **params)}")
         self.answer = self.connection.getresponse()
         assert self.answer.status == 200 and self.answer.headers["Content-Type"] == "text/event-stream"
+        # Heartbeats would keep a time-out of the socket's from ever coming.
+        self.timer = threading.Timer(20, self.connection.sock.shutdown, [socket.SHUT_RDWR])
+        self.timer.start()
 
     def next(self):
         """The next event, or None at the end."""
@@ -673,6 +674,7 @@ class Watch:
         return None
 
     def close(self):
+        self.timer.cancel()
         self.connection.close()
 
 
