@@ -67,6 +67,17 @@ def test_state_is_private(daemon):
     assert stat.S_IMODE((daemon.state / "cay.db").stat().st_mode) == 0o600
 
 
+def test_a_state_directory_that_others_can_not_reach(make_daemon, scratch):
+    """The api has no rights on the way there, and needs none."""
+    daemon = make_daemon()
+    daemon.stop()
+    daemon.state = daemon.place / "private" / "state"
+    daemon.state.parent.mkdir(mode=0o700)
+    daemon.start()
+    assert daemon.run("console.log(1)", language="javascript")["stdout"] == "1\n"
+    assert (daemon.state / "cay.db").exists() and (daemon.state / "cay" / "runtimes").exists()
+
+
 def test_runtimes_of_settings_can_be_read(make_daemon, scratch):
     """A directory that an operator names is the only one beyond /usr that it may look at."""
     place = scratch / "opt-python"
