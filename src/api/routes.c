@@ -10,6 +10,7 @@
 #include "api/keys.h"
 #include "api/logs.h"
 #include "api/metrics.h"
+#include "api/openapi.h"
 #include "api/run_history.h"
 #include "api/runs.h"
 #include "api/runtimes.h"
@@ -49,6 +50,7 @@ const struct route *const api_routes[] = {
 	&route_file_watch,
 	&route_logs,
 	&route_terminal,
+	&route_openapi,
 	&route_audit_list,
 	&route_batch_create,
 	&route_events,

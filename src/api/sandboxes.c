@@ -126,6 +126,29 @@ static int begin(struct exchange *x, struct request_body *body, struct asking *a
 	return -1;
 }
 
+struct counting {
+	struct api *api;
+	struct cay_error *err;
+	int r;
+};
+
+static void count_one(void *ctx, struct sandbox *s)
+{
+	struct counting *c = ctx;
+
+	if (c->r == 0)
+		c->r = quota_count_sandbox(c->api->quota, &s->owner, c->err);
+}
+
+int sandboxes_count(struct api *api, struct cay_error *err)
+{
+	const struct viewer everybody = {.all = true};
+	struct counting c = {.api = api, .err = err};
+
+	sandboxes_each(api->sandboxes, &everybody, count_one, &c);
+	return c.r;
+}
+
 void sandbox_ended(void *ctx, const struct sandbox *s, const char *reason)
 {
 	struct api *api = ctx;

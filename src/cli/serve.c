@@ -24,6 +24,7 @@
 #include "engine/native/cgroup.h"
 #include "engine/native/hostdir.h"
 #include "engine/native/ids.h"
+#include "engine/native/kept.h"
 #include "engine/native/service.h"
 #include "settings/homes.h"
 #include "settings/places.h"
@@ -65,6 +66,7 @@ struct serve {
 	struct settings settings;
 	struct mount_rules rules;
 	int unix_fd, tcp_fd, state_dir, lock, settings_fd, signals;
+	int kept_dir; /* the launcher's alone */
 	uid_t uid;
 	gid_t gid;
 	pid_t launcher, api;
@@ -173,7 +175,8 @@ static int prepare(struct serve *s, struct cay_error *err)
 	}
 	find_user(s);
 	if (load(s, err) < 0 || serve_open_state(s->state_path, &s->state_dir, &s->lock, err) < 0 ||
-	    give_state(s, err) < 0 || serve_listen_unix(s->socket_path, &s->unix_fd, err) < 0)
+	    kept_open_dir(s->state_dir, &s->kept_dir, err) < 0 || give_state(s, err) < 0 ||
+	    serve_listen_unix(s->socket_path, &s->unix_fd, err) < 0)
 		return -1;
 	return s->tcp ? serve_listen_tcp(s->tcp, &s->tcp_fd, err) : 0;
 }
@@ -209,9 +212,9 @@ _noreturn_ static void be_launcher(struct serve *s, int sock, pid_t parent)
 	leave_group();
 	unblock_signals();
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != parent ||
-	    fd_close_others((int[]){sock}, 1) < 0)
+	    fd_close_others((int[]){sock, s->kept_dir}, 2) < 0)
 		_exit(125);
-	_exit(service_main(sock, &s->rules));
+	_exit(service_main(sock, &s->rules, s->kept_dir));
 }
 
 static int drop_rights(const struct serve *s)
@@ -468,6 +471,7 @@ static void serve_done(struct serve *s)
 	fd_closep(&s->unix_fd);
 	fd_closep(&s->tcp_fd);
 	fd_closep(&s->state_dir);
+	fd_closep(&s->kept_dir);
 	fd_closep(&s->settings_fd);
 	fd_closep(&s->signals);
 	fd_closep(&s->ready);
@@ -485,6 +489,7 @@ static int run(int argc, char **argv)
 	s = (struct serve){.unix_fd = -1,
 			   .tcp_fd = -1,
 			   .state_dir = -1,
+			   .kept_dir = -1,
 			   .lock = -1,
 			   .settings_fd = -1,
 			   .signals = -1,

@@ -115,3 +115,10 @@ int limit_parse(struct limits *l, const char *name, const char *text, struct cay
 	limit_set(l, row, v);
 	return 0;
 }
+
+uint64_t limit_inodes(uint64_t disk_bytes)
+{
+	uint64_t inodes = disk_bytes / (1 << 20) * INODES_PER_MIB;
+
+	return inodes < INODES_MIN ? INODES_MIN : inodes > INODES_MAX ? INODES_MAX : inodes;
+}

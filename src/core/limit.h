@@ -30,5 +30,8 @@ void limit_set(struct limits *l, const struct limit_row *row, uint64_t value);
 /* Parses text as the value of the limit called name. CAY_E_INVALID says what is expected. */
 int limit_parse(struct limits *l, const char *name, const char *text, struct cay_error *err);
 
+/* How many files and directories a writable file system of that size may have. */
+uint64_t limit_inodes(uint64_t disk_bytes);
+
 /* "512 MiB", "1.5", "60 s", "50" into text. */
 const char *limit_format(const struct limit_row *row, uint64_t value, char *text, size_t size);

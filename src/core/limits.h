@@ -51,6 +51,7 @@ struct limits {
 /* Inodes the island's writable file system may have, per MiB of its size. */
 #define INODES_PER_MIB 256ull
 #define INODES_MIN     1024ull
+#define INODES_MAX     (1ull << 31) /* ext4 counts them in 32 bits */
 
 #define CODE_MAX_BYTES     (16ull << 20) /* -c, -, a script */
 #define ENV_FILE_MAX_BYTES (1ull << 20)

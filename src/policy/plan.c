@@ -246,6 +246,8 @@ int plan_make(const struct spec *spec, const struct settings *settings,
 	if (spec->workspace.source)
 		add_mount(&b, spec->workspace.source, ISLAND_WORKSPACE, spec->workspace.access,
 			  MOUNT_REQUESTED);
+	else if (spec->kept)
+		add_mount(&b, spec->kept, ISLAND_WORKSPACE, ACCESS_WRITE, MOUNT_KEPT);
 	else
 		b.head.scratch_workspace = 1;
 	for (size_t i = 0; i < spec->n_mounts; i++)
@@ -316,12 +318,21 @@ static bool mount_ok(const struct plan *p, const struct plan_mount *m, size_t te
 	if (m->kind == MOUNT_OPERATOR)
 		return m->access == ACCESS_READ && strcmp(p->text + m->source, target) == 0 &&
 		       strcmp(target, "/") != 0;
+	if (m->kind == MOUNT_KEPT)
+		return m->access == ACCESS_WRITE && id_ok("sbx", p->text + m->source) &&
+		       strcmp(target, ISLAND_WORKSPACE) == 0;
 	return m->kind == MOUNT_REQUESTED && !target_owner(target) &&
 	       (strcmp(target, ISLAND_WORKSPACE) == 0 || !path_is_within(target, ISLAND_WORKSPACE));
 }
 
 static bool flags_ok(const struct plan *p)
 {
+	unsigned kept = 0;
+
+	for (uint32_t i = 0; i < p->n_mounts; i++)
+		kept += p->mounts[i].kind == MOUNT_KEPT;
+	if (kept + p->scratch_workspace > 1)
+		return false;
 	for (size_t i = 0; i < sizeof(p->pad); i++)
 		if (p->pad[i])
 			return false;
@@ -355,6 +366,14 @@ int plan_check(const struct plan *p, size_t len, struct cay_error *err)
 	if (!flags_ok(p))
 		return bad(err, "its flags");
 	return limits_ok(&p->limits) ? 0 : bad(err, "its limits");
+}
+
+const char *plan_kept(const struct plan *p)
+{
+	for (uint32_t i = 0; i < p->n_mounts; i++)
+		if (p->mounts[i].kind == MOUNT_KEPT)
+			return plan_str(p, p->mounts[i].source);
+	return NULL;
 }
 
 static bool same_mounts(const struct plan *a, const struct plan *b)

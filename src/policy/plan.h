@@ -29,6 +29,7 @@ typedef uint32_t plan_text;
 enum mount_kind {
 	MOUNT_REQUESTED, /* asked for: the mount rules decide */
 	MOUNT_OPERATOR,  /* a runtime's directory, named in settings: read-only, always allowed */
+	MOUNT_KEPT,      /* /workspace of a persistent sandbox: the source is a name, not a path */
 };
 
 struct plan_mount {
@@ -78,6 +79,9 @@ bool plan_fits_island(const struct plan *a, const struct plan *b);
 
 /* Whether b's can be a command on a live island that was made for a: that has the same mounts. */
 bool plan_fits_command(const struct plan *a, const struct plan *b);
+
+/* The name of the workspace that outlives the island, or NULL. */
+const char *plan_kept(const struct plan *p);
 
 /* Whether len bytes from somewhere are a plan that can be walked safely and is within limits. */
 int plan_check(const struct plan *p, size_t len, struct cay_error *err);

@@ -57,7 +57,9 @@ static void send_waiting(struct islands *l)
 	(void)loop_change(l->loop, &l->sock, EPOLLIN);
 }
 
-static int put_aside(struct islands *l, size_t len, const int *fds, size_t n_fds)
+/* A copy of what l->packet has. 0 or -errno. */
+static int waiting_new(struct islands *l, size_t len, const int *fds, size_t n_fds,
+		       struct waiting **ret)
 {
 	struct waiting *w = malloc(sizeof(*w) + len);
 
@@ -75,13 +77,41 @@ static int put_aside(struct islands *l, size_t len, const int *fds, size_t n_fds
 		}
 		w->n_fds++;
 	}
+	*ret = w;
+	return 0;
+}
+
+/* Behind what waits already. */
+static int put_aside(struct islands *l, struct waiting *w)
+{
 	*l->last = w;
-	l->last = &w->next;
+	while (*l->last)
+		l->last = &(*l->last)->next;
 	return loop_change(l->loop, &l->sock, EPOLLIN | EPOLLOUT);
 }
 
-static int ask(struct islands *l, struct service_request q, const struct plan *p, const int *fds,
-	       struct cay_error *err)
+static int send_packet(struct islands *l, struct island_ref *early, size_t len, const int *fds,
+		       size_t n_fds)
+{
+	struct waiting *w = NULL, **at;
+	int r = early || l->first ? -EAGAIN : msg_send(l->sock.fd, l->packet, len, fds, n_fds);
+
+	if (r != -EAGAIN)
+		return r;
+	r = waiting_new(l, len, fds, n_fds, &w);
+	if (r < 0)
+		return r;
+	if (!early)
+		return put_aside(l, w);
+	for (at = &early->early; *at;)
+		at = &(*at)->next;
+	*at = w;
+	return 0;
+}
+
+/* early: the island it has to wait for; or NULL. */
+static int ask(struct islands *l, struct island_ref *early, struct service_request q,
+	       const struct plan *p, const int *fds, struct cay_error *err)
 {
 	size_t len = sizeof(q), n_fds = fds ? 3 : 0;
 	int r;
@@ -97,9 +127,7 @@ static int ask(struct islands *l, struct service_request q, const struct plan *p
 		memcpy(l->packet + len, p, p->size);
 		len += p->size;
 	}
-	r = l->first ? -EAGAIN : msg_send(l->sock.fd, l->packet, len, fds, n_fds);
-	if (r == -EAGAIN)
-		r = put_aside(l, len, fds, n_fds);
+	r = send_packet(l, early, len, fds, n_fds);
 	return r < 0 ? cay_fail(err, CAY_E_ENGINE, -r, "ask the launcher") : 0;
 }
 
@@ -109,7 +137,9 @@ static void enter(struct islands *l, struct island_ref *ref)
 		l->last_number = 1;
 	ref->number = l->last_number;
 	ref->commands = 0;
+	ref->made = false;
 	ref->stands = false;
+	ref->early = NULL;
 	ref->next = l->refs[ref->number % BUCKETS];
 	l->refs[ref->number % BUCKETS] = ref;
 }
@@ -123,6 +153,17 @@ static void leave(struct islands *l, struct island_ref *ref)
 	if (*at)
 		*at = ref->next;
 	ref->number = 0;
+	while (ref->early) {
+		struct waiting *w = ref->early;
+
+		ref->early = w->next;
+		waiting_free(w);
+	}
+}
+
+static struct island_ref *early(struct island_ref *ref)
+{
+	return ref->made && !ref->stands ? ref : NULL;
 }
 
 static struct island_ref *find(struct islands *l, uint32_t number)
@@ -139,8 +180,10 @@ static int ask_new(struct islands *l, struct island_ref *ref, struct service_req
 {
 	enter(l, ref);
 	q.island = ref->number;
-	if (ask(l, q, p, fds, err) == 0)
+	if (ask(l, NULL, q, p, fds, err) == 0) {
+		ref->made = q.kind == SERVICE_MAKE;
 		return 0;
+	}
 	leave(l, ref);
 	return -1;
 }
@@ -162,7 +205,7 @@ int islands_command(struct islands *l, struct island_ref *ref, const struct plan
 		    const int fds[3], uint32_t flags, uint32_t *ret_command, struct cay_error *err)
 {
 	*ret_command = ++ref->commands;
-	return ask(l,
+	return ask(l, early(ref),
 		   (struct service_request){.kind = SERVICE_COMMAND,
 					    .island = ref->number,
 					    .command = *ret_command,
@@ -175,7 +218,7 @@ void islands_kill(struct islands *l, struct island_ref *ref, uint32_t command, e
 	struct cay_error unused;
 
 	if (ref->number)
-		(void)ask(l,
+		(void)ask(l, command ? early(ref) : NULL,
 			  (struct service_request){.kind = SERVICE_KILL,
 						   .island = ref->number,
 						   .command = command,
@@ -186,14 +229,42 @@ void islands_kill(struct islands *l, struct island_ref *ref, uint32_t command, e
 int islands_ask(struct islands *l, struct island_ref *ref, enum service_request_kind kind,
 		struct cay_error *err)
 {
-	return ask(l, (struct service_request){.kind = (uint32_t)kind, .island = ref->number}, NULL,
+	return ask(l, early(ref),
+		   (struct service_request){.kind = (uint32_t)kind, .island = ref->number}, NULL,
 		   NULL, err);
 }
 
 int islands_ahead(struct islands *l, const struct plan *like, uint32_t n, struct cay_error *err)
 {
-	return ask(l, (struct service_request){.kind = SERVICE_AHEAD, .command = n}, like, NULL,
-		   err);
+	return ask(l, NULL, (struct service_request){.kind = SERVICE_AHEAD, .command = n}, like,
+		   NULL, err);
+}
+
+static int ask_names(struct islands *l, enum service_request_kind kind,
+		     const char (*names)[ID_SIZE], size_t n, struct cay_error *err)
+{
+	struct service_request q = {.kind = (uint32_t)kind};
+	size_t len = n * ID_SIZE;
+	int r;
+
+	if (n > ORDER_PLAN_MAX / ID_SIZE)
+		return cay_fail(err, CAY_E_TOO_LARGE, 0, "%zu workspaces are too many", n);
+	memcpy(l->packet, &q, sizeof(q));
+	if (n > 0)
+		memcpy(l->packet + sizeof(q), names, len);
+	r = send_packet(l, NULL, sizeof(q) + len, NULL, 0);
+	return r < 0 ? cay_fail(err, CAY_E_ENGINE, -r, "ask the launcher") : 0;
+}
+
+int islands_discard(struct islands *l, const char (*names)[ID_SIZE], size_t n,
+		    struct cay_error *err)
+{
+	return ask_names(l, SERVICE_DISCARD, names, n, err);
+}
+
+int islands_sweep(struct islands *l, const char (*names)[ID_SIZE], size_t n, struct cay_error *err)
+{
+	return ask_names(l, SERVICE_SWEEP, names, n, err);
 }
 
 void islands_forget(struct islands *l, struct island_ref *ref)
@@ -221,8 +292,12 @@ static void pass_on(struct islands *l, struct service_report *r)
 	mend(r);
 	if (r->kind == REPORT_GONE || (r->kind == REPORT_FAILED && r->command == 0 && !ref->stands))
 		leave(l, ref);
-	if (r->kind == REPORT_READY && r->command == 0)
+	if (r->kind == REPORT_READY && r->command == 0) {
 		ref->stands = true;
+		if (ref->early)
+			(void)put_aside(l, ref->early);
+		ref->early = NULL;
+	}
 	ref->report(ref, r);
 }
 

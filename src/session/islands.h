@@ -26,8 +26,10 @@ struct island_ref {
 	void (*report)(struct island_ref *ref, const struct service_report *r);
 	/* Ours. */
 	struct island_ref *next;
-	uint32_t commands; /* numbers given out */
-	bool stands;       /* READY was heard */
+	uint32_t commands;     /* numbers given out */
+	bool made;             /* it is one that lives on */
+	bool stands;           /* READY was heard */
+	struct waiting *early; /* for one that lives on, and does not stand yet */
 };
 
 /* lost: the launcher is gone, and with it all islands. NULL: no memory. */
@@ -37,7 +39,8 @@ void islands_free(struct islands *l);
 /*
  * All return 0 or -1. fds are the program's; they stay the caller's to close, which may
  * be done at once. flags: enum order_flags and FLAG_TELL_READY. A plan that is too
- * large to be sent is CAY_E_TOO_LARGE.
+ * large to be sent is CAY_E_TOO_LARGE. What is asked of an island that does not stand
+ * yet is sent when it does; where it never does, the fds are closed.
  */
 int islands_run(struct islands *l, struct island_ref *ref, const struct plan *p, const int fds[3],
 		uint32_t flags, struct cay_error *err);
@@ -55,6 +58,11 @@ int islands_ask(struct islands *l, struct island_ref *ref, enum service_request_
 
 /* Keeps n islands ready that are like this plan's. */
 int islands_ahead(struct islands *l, const struct plan *like, uint32_t n, struct cay_error *err);
+
+/* Removes kept workspaces (engine/native/kept.h): these; all but these. */
+int islands_discard(struct islands *l, const char (*names)[ID_SIZE], size_t n,
+		    struct cay_error *err);
+int islands_sweep(struct islands *l, const char (*names)[ID_SIZE], size_t n, struct cay_error *err);
 
 /* From here on nobody is told what becomes of it; it is ended, if it is there. */
 void islands_forget(struct islands *l, struct island_ref *ref);

@@ -227,6 +227,17 @@ int quota_take_sandbox(struct quota *q, const struct owner *o, const struct key_
 	return 0;
 }
 
+int quota_count_sandbox(struct quota *q, const struct owner *o, struct cay_error *err)
+{
+	struct usage_of *u = find_or_add(q, o, err);
+
+	if (!u)
+		return -1;
+	u->sandboxes++;
+	q->sandboxes++;
+	return 0;
+}
+
 void quota_end_sandbox(struct quota *q, const struct owner *o)
 {
 	struct usage_of *u = find(q, o);

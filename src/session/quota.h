@@ -37,6 +37,9 @@ int quota_take_sandbox(struct quota *q, const struct owner *o, const struct key_
 		       int64_t *ret_retry_s, struct cay_error *err);
 void quota_end_sandbox(struct quota *q, const struct owner *o);
 
+/* One that is there already, from before this process: no quota is asked. */
+int quota_count_sandbox(struct quota *q, const struct owner *o, struct cay_error *err);
+
 /* CPU time that was not a run's: a sandbox's own, or what the store knows from before. */
 int quota_add_cpu(struct quota *q, const struct owner *o, double cpu_ms, int64_t now_ms,
 		  struct cay_error *err);

@@ -44,6 +44,54 @@ static int find_roots(struct sandboxes *all, struct cay_error *err)
 	return 0;
 }
 
+static void answer(struct sandbox *s, const struct cay_error *err)
+{
+	struct sandbox_wait *w = s->waits;
+
+	if (!w)
+		return;
+	s->waits = w->next;
+	if (w->fn)
+		w->fn(w->ctx, s, err);
+	free(w);
+}
+
+static void answer_all(struct sandbox *s, const struct cay_error *err)
+{
+	s->busy++; /* what is told of it may end it */
+	while (s->waits)
+		answer(s, err);
+	s->busy--;
+}
+
+/* It has no island any more, and can be started again. */
+static void note_stopped(struct sandbox *s, const char *reason)
+{
+	struct store *store = s->all->config.store;
+	struct cay_error unused;
+
+	s->state = SANDBOX_STOPPED;
+	s->stands = false;
+	s->memory_bytes = s->processes = 0;
+	if (store)
+		(void)store_sandbox_set_state(store, s->id, SANDBOX_STOPPED, reason,
+					      sandbox_now_ms(), &unused);
+}
+
+static void idle_out(struct sandbox *s)
+{
+	struct cay_error err;
+
+	if (!s->body->persistent) {
+		sandbox_end(s, "idle");
+		return;
+	}
+	islands_forget(s->all->config.place.islands, &s->ref);
+	note_stopped(s, "idle");
+	(void)cay_fail(&err, CAY_E_CONFLICT, 0, "the sandbox %s was idle and is stopped", s->id);
+	answer_all(s, &err);
+}
+
 static void on_reaper(struct loop_timer *t)
 {
 	struct sandboxes *all = t->ctx;
@@ -55,8 +103,9 @@ static void on_reaper(struct loop_timer *t)
 			continue;
 		if (s->expires_ms && now >= s->expires_ms)
 			sandbox_end(s, "expired");
-		else if (s->busy == 0 && now - s->last_used_ms >= (int64_t)s->idle_timeout_ms)
-			sandbox_end(s, "idle");
+		else if (s->busy == 0 && s->state != SANDBOX_STOPPED &&
+			 now - s->last_used_ms >= (int64_t)s->idle_timeout_ms)
+			idle_out(s);
 	}
 	(void)loop_after(all->config.place.loop, t, REAPER_MS);
 }
@@ -71,9 +120,9 @@ struct sandboxes *sandboxes_new(const struct sandboxes_config *c, struct cay_err
 	}
 	all->config = *c;
 	all->reaper = (struct loop_timer){.fire = on_reaper, .ctx = all};
-	if (find_roots(all, err) < 0 || loop_after(c->place.loop, &all->reaper, REAPER_MS) < 0) {
-		strv_done(&all->roots);
-		free(all);
+	if (find_roots(all, err) < 0 || loop_after(c->place.loop, &all->reaper, REAPER_MS) < 0 ||
+	    (c->store && sandboxes_restore(all, err) < 0)) {
+		sandboxes_free(all);
 		return NULL;
 	}
 	return all;
@@ -103,13 +152,29 @@ static void sandbox_free(struct sandbox *s)
 	free(s);
 }
 
+/* The daemon ends. */
+static void retire(struct sandbox *s)
+{
+	struct cay_error unused;
+
+	if (s->state == SANDBOX_STOPPED || !sandbox_is_alive(s->state))
+		return;
+	if (s->body->persistent)
+		note_stopped(s, "the daemon ended");
+	else if (s->all->config.store)
+		(void)store_sandbox_set_state(s->all->config.store, s->id, SANDBOX_GONE,
+					      "the daemon ended", sandbox_now_ms(), &unused);
+}
+
 void sandboxes_free(struct sandboxes *all)
 {
 	if (!all)
 		return;
 	loop_cancel(all->config.place.loop, &all->reaper);
-	while (all->list)
+	while (all->list) {
+		retire(all->list);
 		sandbox_free(all->list);
+	}
 	strv_done(&all->roots);
 	free(all);
 }
@@ -123,33 +188,6 @@ void sandbox_look_for_end(struct sandbox *s)
 {
 	if (!sandbox_is_alive(s->state) && !s->ref.number && s->busy == 0)
 		sandbox_free(s);
-}
-
-void sandbox_remember(struct sandbox *s)
-{
-	_cleanup_(json_freep) struct json *labels = request_labels_json(s->body);
-	_cleanup_(json_freep) struct json *spec = sandbox_json(s);
-	_cleanup_(buf_done) struct buf labels_text = BUF(1u << 20), spec_text = BUF(1u << 20);
-	struct cay_error unused;
-	struct sandbox_record r = {
-		.owner = s->owner,
-		.name = s->name,
-		.state = s->state,
-		.persistent = s->body->persistent,
-		.created_ms = s->created_ms,
-		.last_used_ms = s->last_used_ms,
-		.expires_ms = s->expires_ms,
-		.idle_timeout_ms = (int64_t)s->idle_timeout_ms,
-	};
-
-	if (!s->all->config.store)
-		return;
-	memcpy(r.id, s->id, sizeof(r.id));
-	if (json_text(labels, &labels_text) < 0 || json_text(spec, &spec_text) < 0)
-		return;
-	r.labels = buf_str(&labels_text);
-	r.spec = buf_str(&spec_text);
-	(void)store_sandbox_put(s->all->config.store, &r, &unused);
 }
 
 void sandbox_end(struct sandbox *s, const char *reason)
@@ -169,30 +207,30 @@ void sandbox_end(struct sandbox *s, const char *reason)
 	logs_done(&s->logs);
 	if (s->ref.number)
 		islands_kill(all->config.place.islands, &s->ref, 0, CAUSE_CANCELLED);
-	else
+	/* Its island still has it open; what nobody has open is gone then. */
+	if (s->body->spec.kept)
+		(void)islands_discard(all->config.place.islands, (const char(*)[ID_SIZE])s->id, 1,
+				      &unused);
+	if (!s->ref.number)
 		sandbox_look_for_end(s);
-}
-
-static void answer(struct sandbox *s, const struct cay_error *err)
-{
-	struct sandbox_wait *w = s->waits;
-
-	if (!w)
-		return;
-	s->waits = w->next;
-	if (w->fn)
-		w->fn(w->ctx, s, err);
-	free(w);
 }
 
 static void on_ready(struct sandbox *s, const struct service_report *r)
 {
+	struct cay_error err;
+
 	s->stands = true;
 	strv_done(&s->isolation.degraded);
 	(void)isolation_unpack(&r->isolation, &s->isolation);
 	s->last_used_ms = sandbox_now_ms();
-	sandbox_remember(s);
-	answer(s, NULL);
+	/* What is not remembered would be removed by the next start. */
+	if (sandbox_keep(s, &err) < 0 && s->body->persistent) {
+		answer_all(s, &err);
+		sandbox_end(s, "it could not be remembered");
+		return;
+	}
+	while (s->waits && s->waits->kind == SERVICE_MAKE)
+		answer(s, NULL);
 }
 
 static void on_usage(struct sandbox *s, const struct service_report *r)
@@ -215,15 +253,18 @@ static void on_usage(struct sandbox *s, const struct service_report *r)
 /* Its island ended: because we wanted it, or by itself, which nothing of it survives. */
 static void on_gone(struct sandbox *s, const struct service_report *r)
 {
+	const char *why = r->cause == CAUSE_MEMORY ? "out of memory" : "its first process ended";
 	struct cay_error err;
 
 	s->stands = false;
 	s->busy++; /* what is told of it may free what it held */
 	sandbox_tell_gone(s, r);
 	(void)cay_fail(&err, CAY_E_EXPIRED, 0, "the sandbox %s has ended", s->id);
-	while (s->waits)
-		answer(s, &err);
-	sandbox_end(s, r->cause == CAUSE_MEMORY ? "out of memory" : "its first process ended");
+	answer_all(s, &err);
+	if (s->body->persistent && sandbox_is_alive(s->state))
+		note_stopped(s, why);
+	else
+		sandbox_end(s, why);
 	s->busy--;
 	sandbox_look_for_end(s);
 }
@@ -234,10 +275,14 @@ static void on_failed(struct sandbox *s, const struct service_report *r)
 		answer(s, &r->error);
 		return;
 	}
-	/* It never stood: the answer is the error, and there is no sandbox. */
 	s->busy++;
-	answer(s, &r->error);
-	sandbox_end(s, "it could not be made");
+	sandbox_tell_gone(s, r);
+	answer_all(s, &r->error);
+	/* One that never stood: the answer is the error, and there is no sandbox. */
+	if (s->woken && sandbox_is_alive(s->state))
+		note_stopped(s, "it could not be started");
+	else
+		sandbox_end(s, "it could not be made");
 	s->busy--;
 	sandbox_look_for_end(s);
 }
@@ -289,9 +334,26 @@ void sandbox_forget(struct sandbox *s, const void *ctx)
 			w->fn = NULL;
 }
 
+int sandbox_wake(struct sandbox *s, struct cay_error *err)
+{
+	if (islands_make(s->all->config.place.islands, &s->ref, s->plan, err) < 0)
+		return -1;
+	s->state = SANDBOX_LIVE;
+	s->woken = true;
+	sandbox_touch(s);
+	return 0;
+}
+
 int sandbox_ask(struct sandbox *s, enum service_request_kind kind, sandbox_answer_fn *fn, void *ctx,
 		struct cay_error *err)
 {
+	bool starts = s->state == SANDBOX_STOPPED || (s->state == SANDBOX_LIVE && !s->stands);
+
+	if (kind == SERVICE_THAW && starts) {
+		if (s->state == SANDBOX_STOPPED && sandbox_wake(s, err) < 0)
+			return -1;
+		return wait_for(s, SERVICE_MAKE, fn, ctx, err);
+	}
 	if (!s->stands || !sandbox_is_alive(s->state))
 		return cay_fail(err, CAY_E_CONFLICT, 0, "the sandbox %s is not running", s->id);
 	if (kind == SERVICE_FREEZE && s->state == SANDBOX_PAUSED)
@@ -315,6 +377,8 @@ static int make_plan(struct sandbox *s, const struct settings *settings, struct 
 
 	spec->kind = SPEC_ARGV;
 	spec->live_roots = &s->all->roots;
+	/* A host directory stays by itself. */
+	spec->kept = s->body->persistent && !spec->workspace.source ? s->id : NULL;
 	if (!spec->limits.timeout_ms) /* a command's */
 		spec->limits.timeout_ms =
 			max && max < SANDBOX_COMMAND_DEFAULT_MS ? max : SANDBOX_COMMAND_DEFAULT_MS;
@@ -355,12 +419,8 @@ static int check_new(const struct sandboxes *all, const struct owner *owner,
 	if (b->name && name_taken(all, owner, b->name))
 		return cay_fail(err, CAY_E_CONFLICT, 0, "a sandbox named %s is live already",
 				b->name);
-	if (b->persistent) {
-		(void)cay_fail(err, CAY_E_UNSUPPORTED, 0,
-			       "persistent: workspaces that outlive the daemon are not there yet");
-		return cay_hint(err, "leave it out: the sandbox lives until it is deleted, idles "
-				     "out, or the daemon ends");
-	}
+	if (b->persistent && !all->config.store)
+		return cay_fail(err, CAY_E_UNSUPPORTED, 0, "nothing is remembered here");
 	return 0;
 }
 
@@ -393,6 +453,19 @@ int sandbox_create(struct sandboxes *all, const struct owner *owner,
 		sandbox_free(s);
 		return -1;
 	}
+	all->n_live++;
+	return 0;
+}
+
+int sandbox_enter_stopped(struct sandboxes *all, struct sandbox *s, struct cay_error *err)
+{
+	s->all = all;
+	s->ref = (struct island_ref){.ctx = s, .report = on_report};
+	s->state = SANDBOX_STOPPED;
+	if (make_plan(s, all->config.settings, err) < 0)
+		return -1;
+	s->next = all->list;
+	all->list = s;
 	all->n_live++;
 	return 0;
 }

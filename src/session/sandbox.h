@@ -5,6 +5,10 @@
  *
  * Three times, never mixed up: a command's time-out ends that command; the idle
  * time-out ends a sandbox that nobody uses; its time to live ends it in any case.
+ *
+ * A persistent one is only stopped by the idle time-out, and by the end of the daemon:
+ * its workspace and what was asked for are kept, and the next use, whichever it is,
+ * makes its island again. Callers need not know: what they ask for waits until it stands.
  */
 #pragma once
 
@@ -39,6 +43,7 @@ struct sandbox {
 	struct island_ref ref;
 	enum sandbox_state state;
 	bool stands;                                  /* the island is there */
+	bool woken;                                   /* it was stopped before */
 	int64_t created_ms, last_used_ms, expires_ms; /* since 1970; expires 0: never */
 	uint64_t idle_timeout_ms;
 	struct isolation isolation;
@@ -60,11 +65,13 @@ struct sandboxes_config {
 	struct store *store; /* NULL: nothing is remembered (tests) */
 	size_t max;
 	sandbox_ended_fn *ended;
+	/* A persistent one of the store's can't be started: it stays as it is. */
+	void (*unable)(void *ctx, const char *id, const struct cay_error *err);
 	void *ctx;
 };
 
 struct sandboxes *sandboxes_new(const struct sandboxes_config *c, struct cay_error *err);
-/* Ends all of them. */
+/* Ends all of them; those that are persistent are stopped. */
 void sandboxes_free(struct sandboxes *all);
 size_t sandboxes_live(const struct sandboxes *all);
 
@@ -93,7 +100,8 @@ void sandbox_end(struct sandbox *s, const char *reason);
 
 /*
  * SERVICE_FREEZE, SERVICE_THAW, SERVICE_USAGE. CAY_E_CONFLICT where it makes no sense in
- * its state. A waiting answer is cancelled by sandbox_forget(s, ctx).
+ * its state. SERVICE_THAW starts one that is stopped. A waiting answer is cancelled by
+ * sandbox_forget(s, ctx).
  */
 int sandbox_ask(struct sandbox *s, enum service_request_kind kind, sandbox_answer_fn *fn, void *ctx,
 		struct cay_error *err);

@@ -38,6 +38,17 @@ int64_t sandbox_now_ms(void);
 /* Frees one that has ended, once nobody holds anything of it. */
 void sandbox_look_for_end(struct sandbox *s);
 
+/* One that is stopped gets an island again; what is asked of it meanwhile waits. */
+int sandbox_wake(struct sandbox *s, struct cay_error *err);
+
+/* sandbox_store.c. CAY_E_CONFLICT, CAY_E_INTERNAL: it is not remembered. */
+int sandbox_keep(struct sandbox *s, struct cay_error *err);
+/* Those that are stopped, from the store; and workspaces that are nobody's are removed. */
+int sandboxes_restore(struct sandboxes *all, struct cay_error *err);
+
+/* For sandbox_store.c: enters one that was, with its body, owner and times set. */
+int sandbox_enter_stopped(struct sandboxes *all, struct sandbox *s, struct cay_error *err);
+
 /* sandbox_use.c: what the launcher says about a command. */
 void sandbox_command_report(struct sandbox *s, const struct service_report *r);
 /* The island is gone: all that ran there is told. */

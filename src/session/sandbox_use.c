@@ -15,13 +15,16 @@
 /* A terminal has no time-out of its own: the sandbox's end it. */
 #define TERMINAL_MS LIMIT_MAX_TIME_MS
 
-static int check_usable(const struct sandbox *s, struct cay_error *err)
+/* One that is stopped is started: what is asked of it waits until it stands. */
+static int check_usable(struct sandbox *s, struct cay_error *err)
 {
 	if (s->state == SANDBOX_PAUSED) {
 		(void)cay_fail(err, CAY_E_CONFLICT, 0, "the sandbox %s is paused", s->id);
 		return cay_hint(err, "resume it first");
 	}
-	if (!s->stands || !sandbox_is_alive(s->state))
+	if (s->state == SANDBOX_STOPPED)
+		return sandbox_wake(s, err);
+	if (!sandbox_is_alive(s->state))
 		return cay_fail(err, CAY_E_CONFLICT, 0, "the sandbox %s is not running", s->id);
 	return 0;
 }
@@ -82,6 +85,7 @@ static int inherit(const struct sandbox *s, struct spec *spec)
 	spec->limits = limits;
 	spec->allow_degraded = base->allow_degraded;
 	spec->live_roots = base->live_roots;
+	spec->kept = base->kept;
 	for (size_t n = 0; n < base->n_mounts && r == 0; n++, spec->n_mounts++)
 		r = copy_mount(&spec->mounts[n], &base->mounts[n]);
 	if (r == 0)

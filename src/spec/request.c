@@ -475,6 +475,18 @@ int request_read(struct request_body *ret, enum request_place place, const struc
 	return 0;
 }
 
+static int keep_text(struct request_body *q, const char *text, size_t len, struct cay_error *err)
+{
+	if (len > REQUEST_KEPT_MAX) {
+		(void)cay_fail(err, CAY_E_TOO_LARGE, 0,
+			       "the request for a persistent sandbox is longer than %u bytes",
+			       REQUEST_KEPT_MAX);
+		return cay_hint(err, "put files there when it stands");
+	}
+	q->text = strndup(text, len);
+	return q->text ? 0 : cay_fail(err, CAY_E_INTERNAL, ENOMEM, "keep the request");
+}
+
 int request_parse(struct request_body *ret, enum request_place place, const char *text, size_t len,
 		  struct cay_error *err)
 {
@@ -483,7 +495,9 @@ int request_parse(struct request_body *ret, enum request_place place, const char
 	*ret = (struct request_body){0};
 	if (fields_parse(text, len, REQUEST_MAX_BYTES, &j, err) < 0)
 		return cay_wrap(err, "the request");
-	return request_read(ret, place, j, err);
+	if (request_read(ret, place, j, err) < 0)
+		return -1;
+	return ret->persistent ? keep_text(ret, text, len, err) : 0;
 }
 
 void request_body_done(struct request_body *q)
@@ -496,6 +510,7 @@ void request_body_done(struct request_body *q)
 	free(q->files);
 	free(q->stdin_data);
 	free(q->name);
+	free(q->text);
 	strv_done(&q->labels);
 	*q = (struct request_body){0};
 }

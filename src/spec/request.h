@@ -19,6 +19,7 @@
 #define REQUEST_LABELS_MAX 64
 #define REQUEST_NAME_MAX   63 /* characters in a sandbox's name or a label's */
 #define REQUEST_LABEL_MAX  255
+#define REQUEST_KEPT_MAX   (1u << 20) /* bytes of a request that is kept with its sandbox */
 
 /* Which of them it is; each has names of its own. */
 enum request_place {
@@ -50,6 +51,7 @@ struct request_body {
 	struct strv labels; /* NAME=VALUE */
 	char *name;         /* NULL: none was given */
 	bool persistent;
+	char *text;                       /* of one that is: the request as it came */
 	uint64_t ttl_ms, idle_timeout_ms; /* 0: not asked for */
 };
 

@@ -71,6 +71,8 @@ struct spec {
 	 * NULL: for one program, which gets what it needs.
 	 */
 	const struct strv *live_roots;
+	/* For a sandbox that is persistent: its workspace's name (borrowed), or NULL. */
+	const char *kept;
 };
 
 void spec_done(struct spec *s);

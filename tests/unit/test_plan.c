@@ -821,6 +821,39 @@ static void flags_are_flags(void **state)
 	CHECK_BAD(p, mounts[0].pad[0], 1);
 }
 
+/* A workspace that is kept goes by its sandbox's name alone, and to its place alone. */
+static void kept_workspaces_are_names(void **state)
+{
+	_cleanup_(freep) struct plan *p = NULL;
+	struct plan_mount *m;
+	char *source;
+
+	(void)state;
+	use_code("python", "print(1)");
+	spec->kept = "sbx_0123456789abcdef";
+	p = make(runtime, NULL);
+	spec->kept = NULL;
+	m = &p->mounts[p->n_mounts - 1];
+	assert_int_equal(m->kind, MOUNT_KEPT);
+	assert_string_equal(plan_kept(p), "sbx_0123456789abcdef");
+	assert_string_equal(plan_str(p, m->target), "/workspace");
+	assert_true(taken_as_plan(p, p->size));
+	CHECK_BAD(p, scratch_workspace, 1);
+	CHECK_BAD(p, mounts[p->n_mounts - 1].access, ACCESS_READ);
+	CHECK_BAD(p, mounts[p->n_mounts - 1].target, p->workdir + 1);
+	source = p->text + m->source;
+	for (size_t n = 0; n < strlen(source); n++) {
+		char was = source[n];
+
+		source[n] = '/';
+		assert_false(taken_as_plan(p, p->size));
+		source[n] = was;
+	}
+	p->mounts[p->n_mounts] = *m;
+	p->n_mounts++;
+	assert_false(taken_as_plan(p, p->size));
+}
+
 static uint64_t next_random(uint64_t *seed)
 {
 	*seed ^= *seed << 13;
@@ -945,6 +978,7 @@ int main(void)
 		TEST(ids_are_ours),
 		TEST(limits_are_checked),
 		TEST(flags_are_flags),
+		TEST(kept_workspaces_are_names),
 		TEST(islands_are_shared_by_what_fits),
 		TEST(random_bytes),
 	};

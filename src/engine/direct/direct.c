@@ -11,6 +11,7 @@
 #include "engine/pipes.h"
 #include "engine/rlimit.h"
 #include "engine/sys.h"
+#include "engine/tree.h"
 #include "engine/watch.h"
 #include "policy/command.h"
 

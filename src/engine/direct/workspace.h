@@ -8,8 +8,5 @@
 /* A template for mkdtemp(): it names the process that makes it. */
 void direct_workspace_name(char *path, size_t size);
 
-/* Empties a directory without following links out of it. */
-void tree_empty(int dir_fd);
-
 /* Removes workspaces whose maker is gone and which belong to us; returns how many. */
 int direct_sweep(void);

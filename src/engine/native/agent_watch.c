@@ -103,6 +103,8 @@ static int watch_fd(struct watching *w, int dir, const char *path)
 	struct watched *old = wd < 0 ? NULL : find(w, wd);
 	char *copy = wd < 0 ? NULL : join(w, path, "");
 
+	/* From inside we would never hear that it is gone. */
+	(void)!chdir("/");
 	if (!copy)
 		return -1;
 	if (old)

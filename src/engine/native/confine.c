@@ -4,6 +4,7 @@
 #include "base/fd.h"
 #include "base/parse.h"
 #include "engine/native/island.h"
+#include "engine/native/kept.h"
 #include "engine/native/landlock.h"
 #include "engine/native/machine.h"
 #include "engine/native/seccomp.h"
@@ -338,13 +339,13 @@ int confine_workdir(struct island *i, struct cay_error *err)
 int confine_landlock(struct island *i, struct cay_error *err)
 {
 	const struct plan *p = i->plan;
-	const char *scratch[] = {"/tmp", "/dev/shm", p->scratch_workspace ? ISLAND_WORKSPACE : NULL,
-				 NULL};
+	bool own = p->scratch_workspace || plan_kept(p);
+	const char *scratch[] = {"/tmp", "/dev/shm", own ? ISLAND_WORKSPACE : NULL, NULL};
 	const char *host_dirs[PLAN_MOUNTS_MAX + 1] = {NULL};
 	size_t len = 0;
 
 	for (uint32_t n = 0; n < p->n_mounts; n++)
-		if (p->mounts[n].access == ACCESS_WRITE)
+		if (p->mounts[n].access == ACCESS_WRITE && p->mounts[n].kind != MOUNT_KEPT)
 			host_dirs[len++] = plan_str(p, p->mounts[n].target);
 	i->landlock = landlock_confine(scratch, host_dirs);
 	return i->landlock < 0
@@ -425,7 +426,7 @@ int namespaces_read(uint64_t ret[NAMESPACES])
 
 int confine_read_facts(struct island *i, struct facts *ret, struct cay_error *err)
 {
-	struct statvfs root, tmp;
+	struct statvfs root, tmp, kept = {0};
 
 	*ret = (struct facts){.uid = geteuid(),
 			      .gid = getegid(),
@@ -438,6 +439,9 @@ int confine_read_facts(struct island *i, struct facts *ret, struct cay_error *er
 	ret->init_dumpable = prctl(PR_GET_DUMPABLE); /* init's memory is ours until the exec */
 	if (statvfs("/", &root) < 0 || statvfs("/tmp", &tmp) < 0)
 		return fail(err, "look at the file systems");
+	if (plan_kept(i->plan) && statvfs(ISLAND_WORKSPACE, &kept) < 0)
+		return fail(err, "look at the workspace");
+	ret->workspace_bytes = (uint64_t)kept.f_blocks * kept.f_frsize;
 	ret->root_read_only = (root.f_flag & ST_RDONLY) != 0;
 	/* A read-only /tmp is the root's own: there is no scratch. */
 	if (!(tmp.f_flag & ST_RDONLY))
@@ -514,6 +518,10 @@ int facts_check(const struct facts *f, const struct plan *p, const uint64_t host
 		return not_in_force(err, "the read-only root is");
 	if (f->scratch_bytes == 0 || f->scratch_bytes > p->limits.disk_bytes + 65536)
 		return not_in_force(err, "the disk limit is");
+	if (plan_kept(p) && !p->allow_degraded &&
+	    (f->workspace_bytes == 0 ||
+	     f->workspace_bytes > kept_image_bytes(p->limits.disk_bytes)))
+		return not_in_force(err, "the workspace's disk limit is");
 	if (f->open_files > p->limits.open_files || f->core_bytes > CORE_LIMIT)
 		return not_in_force(err, "the resource limits are");
 	return 0;

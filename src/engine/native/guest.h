@@ -31,6 +31,7 @@ struct guest {
 	struct service *service;
 	uint32_t number;
 	bool single; /* SERVICE_RUN: it ends with its only program */
+	bool frozen; /* its PID 1 hears nothing */
 	struct plan *plan;
 	struct launched island;
 	struct loop_fd control, end, oom;
@@ -43,6 +44,8 @@ struct guest {
 	uint64_t oom_kills; /* that were told of */
 };
 
+struct making;
+
 struct service {
 	struct loop *loop;
 	struct launcher launcher;
@@ -52,8 +55,15 @@ struct service {
 	struct plan *ahead;
 	size_t n_ahead;
 	struct loop_timer stock; /* when there is nothing else to do */
+	struct making *makings;  /* islands that wait for their workspace: making.h */
+	struct loop_fd emptier;  /* a child that removes trees, by its pidfd; or -1 */
+	pid_t emptier_pid;
+	bool empty_again;
 	int code;
 };
+
+/* Makes an island that lives on; its workspace is there. */
+int service_make(struct service *s, uint32_t number, const struct plan *p, struct cay_error *err);
 
 void service_report(struct service *s, const struct service_report *r);
 void service_report_failure(struct service *s, uint32_t island, uint32_t command,

@@ -284,11 +284,12 @@ int hostdir_idmap(struct hostdir *h, enum access access, bool shift, uid_t islan
 	struct mount_attr attr = {.attr_set = attrs_of(access)};
 	struct stat st;
 
-	h->tree = mount_clone(h->fd, "");
+	if (h->tree < 0)
+		h->tree = mount_clone(h->fd, "");
 	if (h->tree < 0)
 		return cay_fail(err, CAY_E_ENGINE, -h->tree, "copy the mount of %s", h->path);
 	if (shift) {
-		if (fstat(h->fd, &st) < 0)
+		if (fstat(h->tree, &st) < 0)
 			return cay_fail(err, CAY_E_ENGINE, errno, "look at %s", h->path);
 		userns = make_userns(st.st_uid, island_uid, st.st_gid, island_gid);
 		if (userns < 0)

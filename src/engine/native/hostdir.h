@@ -14,7 +14,8 @@
 
 struct hostdir {
 	int fd;   /* O_PATH: what was judged */
-	int tree; /* as root: a copy of it, idmapped, ready to be placed; -1 */
+	int tree; /* as root: a copy of it, or a mount of its own, idmapped, ready to be placed; -1
+		   */
 	bool directory;
 	dev_t dev;
 	ino_t ino;

@@ -27,7 +27,8 @@
 
 void launcher_init(struct launcher *l, const struct mount_rules *rules)
 {
-	*l = (struct launcher){.rules = rules, .template = -1, .own_mount = -1, .own_net = -1};
+	*l = (struct launcher){
+		.rules = rules, .template = -1, .own_mount = -1, .own_net = -1, .kept_dir = -1};
 	l->many_ids = ids_all_owned(&l->ids_error);
 	cgroups_init(&l->cgroups);
 	ids_init(&l->ids);
@@ -177,14 +178,24 @@ static void give_pipes(const int stdio[3], const struct launched *i)
 	}
 }
 
+static int open_mount(struct launcher *l, const struct plan *p, uint32_t n, struct launched *i,
+		      struct cay_error *err)
+{
+	const struct plan_mount *m = &p->mounts[n];
+	const char *source = plan_str(p, m->source);
+
+	if (m->kind == MOUNT_KEPT)
+		return kept_open(l->kept_dir, source, &i->hostdirs[n], &i->kept, err);
+	return hostdir_open(l->rules, source, m, &i->hostdirs[n], err);
+}
+
 static int prepare(struct launcher *l, const struct plan *p, struct launched *i,
 		   struct cay_error *err)
 {
 	if (l->ids_error)
 		return cay_fail(err, CAY_E_ENGINE, l->ids_error, "read /proc/self/uid_map");
 	for (uint32_t n = 0; n < p->n_mounts; n++)
-		if (hostdir_open(l->rules, plan_str(p, p->mounts[n].source), &p->mounts[n],
-				 &i->hostdirs[n], err) < 0)
+		if (open_mount(l, p, n, i, err) < 0)
 			return -1;
 	if (stock_take_cgroup(l, p, &i->cgroup, err) < 0)
 		return -1;
@@ -195,7 +206,7 @@ static int prepare(struct launcher *l, const struct plan *p, struct launched *i,
 	/* A runtime's directory keeps its owner, as /usr does: nobody writes there. */
 	for (uint32_t n = 0; n < p->n_mounts; n++)
 		if (hostdir_idmap(&i->hostdirs[n], (enum access)p->mounts[n].access,
-				  p->mounts[n].kind == MOUNT_REQUESTED, i->first_id + ISLAND_UID,
+				  p->mounts[n].kind != MOUNT_OPERATOR, i->first_id + ISLAND_UID,
 				  i->first_id + ISLAND_GID, err) < 0)
 			return -1;
 	return 0;
@@ -288,7 +299,10 @@ static int provide(struct launcher *l, const struct plan *p, struct launched *i,
 	if (i->network == NETWORK_SENT && network_provide(user, i->control, err) < 0)
 		return -1;
 	cgroup_read_back(&i->cgroup, &p->limits, &i->isolation);
-	stock_keep_mounts(i);
+	/* A workspace's file system ends with the island: its end may take time, which is not ours.
+	 */
+	if (i->kept == KEPT_NONE)
+		stock_keep_mounts(i);
 	return 0;
 }
 
@@ -350,7 +364,7 @@ int launched_judge(struct launched *i, const struct plan *p, const struct facts 
 		return -1;
 	strv_done(&iso->degraded);
 	iso->user = "userns";
-	iso->disk = "tmpfs";
+	iso->disk = i->kept == KEPT_IMAGE ? "loop" : i->kept == KEPT_PLAIN ? "none" : "tmpfs";
 	iso->seccomp = "allowlist";
 	iso->landlock = f->landlock;
 	iso->network = "none";
@@ -363,7 +377,8 @@ int launched_judge(struct launched *i, const struct plan *p, const struct facts 
 		iso->pids = "rlimit";
 	if (note_degraded(iso, p->allow_degraded, "memory", iso->memory, err) < 0 ||
 	    note_degraded(iso, p->allow_degraded, "cpus", iso->cpu, err) < 0 ||
-	    note_degraded(iso, p->allow_degraded, "pids", iso->pids, err) < 0)
+	    note_degraded(iso, p->allow_degraded, "pids", iso->pids, err) < 0 ||
+	    note_degraded(iso, p->allow_degraded, "disk", iso->disk, err) < 0)
 		return -1;
 	/* Without a cgroup only each process alone is counted, by its rlimit. */
 	if (p->limits.cpu_time_ms && i->cgroup.unified < 0 &&
@@ -385,6 +400,13 @@ static void hear_why(const struct launched *i, struct cay_error *err)
 	(void)hint_refusal(err);
 }
 
+/* The child has its own: with ours open, a mount would outlive its island. */
+static void let_go_of_trees(struct launched *i)
+{
+	for (size_t n = 0; n < PLAN_MOUNTS_MAX; n++)
+		fd_closep(&i->hostdirs[n].tree);
+}
+
 /* Clones an island and gives it what it needs; without stdio it waits for its program. */
 static int make_island(struct launcher *l, const struct plan *p, const int *stdio, bool held,
 		       struct launched *ret, struct cay_error *err)
@@ -402,6 +424,7 @@ static int make_island(struct launcher *l, const struct plan *p, const int *stdi
 		if (stdio)
 			give_pipes(stdio, ret);
 		if (spawn(l, p, stdio, held, ret, err) == 0) {
+			let_go_of_trees(ret);
 			if (provide(l, p, ret, err) == 0)
 				return 0;
 			hear_why(ret, err);

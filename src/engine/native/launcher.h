@@ -21,6 +21,7 @@
 #include "engine/native/cgroup.h"
 #include "engine/native/hostdir.h"
 #include "engine/native/ids.h"
+#include "engine/native/kept.h"
 #include "engine/native/network.h"
 #include "policy/mounts.h"
 #include "policy/plan.h"
@@ -55,6 +56,7 @@ struct launcher {
 	size_t n_ahead;
 	int remains[REMAINS_MAX]; /* mount namespaces of islands that are gone */
 	size_t n_remains, max_remains;
+	int kept_dir;        /* kept.h; borrowed; -1: no workspaces are kept */
 	uint64_t skip_steps; /* tests only: see island_steps */
 };
 
@@ -95,6 +97,7 @@ struct launched {
 	struct cgroup cgroup;
 	uint32_t first_id; /* of its host ids; 0: it has no range */
 	struct hostdir hostdirs[PLAN_MOUNTS_MAX];
+	enum kept_kind kept;        /* what its workspace is, where that outlives it */
 	struct isolation isolation; /* read back */
 };
 

@@ -2,6 +2,7 @@
 
 #include "base/attr.h"
 #include "base/fd.h"
+#include "core/limit.h"
 #include "engine/native/island.h"
 #include "engine/native/machine.h"
 #include "engine/native/mount.h"
@@ -161,13 +162,11 @@ static const struct {
 
 static int make_scratch(const struct plan *p)
 {
-	uint64_t inodes = p->limits.disk_bytes / (1 << 20) * INODES_PER_MIB;
+	uint64_t inodes = limit_inodes(p->limits.disk_bytes);
 	char size[32], count[32];
 	const struct mount_option options[] = {
 		{"size", size}, {"nr_inodes", count}, {"mode", "0755"}, {0}};
 
-	if (inodes < INODES_MIN)
-		inodes = INODES_MIN;
 	(void)snprintf(size, sizeof(size), "%llu", (unsigned long long)p->limits.disk_bytes);
 	(void)snprintf(count, sizeof(count), "%llu", (unsigned long long)inodes);
 	return mount_new("tmpfs", options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);

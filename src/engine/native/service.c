@@ -15,6 +15,7 @@
 #include "base/fd.h"
 #include "base/title.h"
 #include "engine/native/guest.h"
+#include "engine/native/making.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -27,9 +28,12 @@
 static int do_run(struct service *s, const struct service_request *q, const struct plan *p,
 		  const int fds[3], struct cay_error *err)
 {
-	struct guest *g = guest_new(s, q->island, p, err);
+	struct guest *g;
 	int r;
 
+	if (plan_kept(p))
+		return cay_fail(err, CAY_E_INVALID, 0, "a run has no workspace that is kept");
+	g = guest_new(s, q->island, p, err);
 	if (!g)
 		return -1;
 	g->single = true;
@@ -45,11 +49,10 @@ static int do_run(struct service *s, const struct service_request *q, const stru
 	return 0;
 }
 
-static int do_make(struct service *s, const struct service_request *q, const struct plan *p,
-		   struct cay_error *err)
+int service_make(struct service *s, uint32_t number, const struct plan *p, struct cay_error *err)
 {
 	int null[3] = {STDIN_FILENO, STDIN_FILENO, STDIN_FILENO};
-	struct guest *g = guest_new(s, q->island, p, err);
+	struct guest *g = guest_new(s, number, p, err);
 	int r;
 
 	if (!g)
@@ -67,12 +70,21 @@ static int do_make(struct service *s, const struct service_request *q, const str
 	return 0;
 }
 
+static int do_make(struct service *s, const struct service_request *q, const struct plan *p,
+		   struct cay_error *err)
+{
+	return plan_kept(p) ? making_start(s, q->island, p, err)
+			    : service_make(s, q->island, p, err);
+}
+
 static int do_command(struct guest *g, const struct service_request *q, const struct plan *p,
 		      const int fds[3], struct cay_error *err)
 {
 	if (g->single || q->command == 0 || q->command == CHECK_COMMAND ||
 	    command_find(g, q->command) || q->flags & (ORDER_LAST | ORDER_HELD | ORDER_CGROUP))
 		return cay_fail(err, CAY_E_INVALID, 0, "command %u can't be started", q->command);
+	if (g->frozen)
+		return cay_fail(err, CAY_E_CONFLICT, 0, "the island is paused");
 	if (!plan_fits_command(g->plan, p))
 		return cay_fail(err, CAY_E_INVALID, 0, "the command's plan is not this island's");
 	return command_start(g, q->command, q->flags, p, fds, err);
@@ -97,7 +109,10 @@ static int do_freeze(struct guest *g, bool on, struct cay_error *err)
 	if (r == -ENOTSUP)
 		return cay_fail(err, CAY_E_UNSUPPORTED, 0,
 				"this machine has no cgroup v2 tree to pause islands by");
-	return r < 0 ? cay_fail(err, CAY_E_ENGINE, -r, on ? "pause the island" : "resume it") : 0;
+	if (r < 0)
+		return cay_fail(err, CAY_E_ENGINE, -r, on ? "pause the island" : "resume it");
+	g->frozen = on;
+	return 0;
 }
 
 static void report_usage(struct guest *g)
@@ -112,8 +127,11 @@ static void report_usage(struct guest *g)
 static int do_ahead(struct service *s, const struct service_request *q, const struct plan *p,
 		    struct cay_error *err)
 {
-	struct plan *copy = plan_copy(p);
+	struct plan *copy;
 
+	if (plan_kept(p))
+		return cay_fail(err, CAY_E_INVALID, 0, "only one island has a kept workspace");
+	copy = plan_copy(p);
 	if (!copy)
 		return cay_fail(err, CAY_E_INTERNAL, ENOMEM, "keep islands ready");
 	free(s->ahead);
@@ -134,6 +152,8 @@ static int with_guest(struct service *s, const struct service_request *q, const 
 	struct guest *g = guest_find(s, q->island);
 	int r = 0;
 
+	if (!g && q->kind == SERVICE_KILL && making_cancel(s, q->island))
+		return 0;
 	if (!g)
 		return no_island(err);
 	switch (q->kind) {
@@ -142,7 +162,8 @@ static int with_guest(struct service *s, const struct service_request *q, const 
 	case SERVICE_KILL:
 		return do_kill(g, q);
 	case SERVICE_CLEAR:
-		(void)launched_clear(&g->island);
+		if (!g->frozen)
+			(void)launched_clear(&g->island);
 		return 0;
 	case SERVICE_FREEZE:
 	case SERVICE_THAW:
@@ -156,10 +177,20 @@ static int with_guest(struct service *s, const struct service_request *q, const 
 	return r;
 }
 
-static int obey(struct service *s, const struct service_request *q, const struct plan *p,
-		const int fds[3], struct cay_error *err)
+static int obey(struct service *s, const struct service_request *q, size_t len, const int fds[3],
+		struct cay_error *err)
 {
+	const struct plan *p = (const struct plan *)(q + 1);
+	const char(*names)[ID_SIZE] = (const void *)(q + 1);
+	size_t n_names = (len - sizeof(*q)) / ID_SIZE;
+
 	switch (q->kind) {
+	case SERVICE_DISCARD:
+		making_discard(s, names, n_names);
+		return 0;
+	case SERVICE_SWEEP:
+		making_sweep(s, names, n_names);
+		return 0;
 	case SERVICE_RUN:
 		return do_run(s, q, p, fds, err);
 	case SERVICE_MAKE:
@@ -171,18 +202,33 @@ static int obey(struct service *s, const struct service_request *q, const struct
 	}
 }
 
+static bool names_ok(const struct service_request *q, size_t len)
+{
+	const char(*names)[ID_SIZE] = (const void *)(q + 1);
+	size_t n = (len - sizeof(*q)) / ID_SIZE;
+
+	for (size_t k = 0; k < n; k++)
+		if (!id_ok("sbx", names[k]))
+			return false;
+	return (len - sizeof(*q)) % ID_SIZE == 0;
+}
+
 /* A packet is what its kind says it must be: nothing is done with any other. */
 static bool packet_ok(const struct service_request *q, size_t len, size_t n_fds,
 		      struct cay_error *err)
 {
 	bool has_plan = q->kind == SERVICE_RUN || q->kind == SERVICE_MAKE ||
 			q->kind == SERVICE_COMMAND || q->kind == SERVICE_AHEAD;
+	bool has_names = q->kind == SERVICE_DISCARD || q->kind == SERVICE_SWEEP;
 	bool has_fds = q->kind == SERVICE_RUN || q->kind == SERVICE_COMMAND;
 	const struct plan *p = (const struct plan *)(q + 1);
 
 	(void)cay_fail(err, CAY_E_INVALID, 0, "not a request");
-	return q->kind >= SERVICE_RUN && q->kind <= SERVICE_AHEAD && n_fds == (has_fds ? 3 : 0) &&
-	       (has_plan ? plan_check(p, len - sizeof(*q), err) == 0 : len == sizeof(*q));
+	if (q->kind < SERVICE_RUN || q->kind > SERVICE_SWEEP || n_fds != (has_fds ? 3 : 0))
+		return false;
+	if (has_names)
+		return names_ok(q, len);
+	return has_plan ? plan_check(p, len - sizeof(*q), err) == 0 : len == sizeof(*q);
 }
 
 static void on_request(struct loop_fd *f, uint32_t events _unused_)
@@ -202,7 +248,7 @@ static void on_request(struct loop_fd *f, uint32_t events _unused_)
 	if (n < (ssize_t)sizeof(*q))
 		(void)cay_fail(&err, CAY_E_INVALID, 0, "not a request");
 	else if (packet_ok(q, (size_t)n, n_fds, &err))
-		if (obey(s, q, (const struct plan *)(q + 1), fds, &err) == 0)
+		if (obey(s, q, (size_t)n, fds, &err) == 0)
 			err.code = CAY_OK;
 	if (err.code != CAY_OK)
 		service_report_failure(s, n < (ssize_t)sizeof(*q) ? 0 : q->island,
@@ -231,12 +277,14 @@ static void on_stock(struct loop_timer *t)
 		(void)loop_after(s->loop, t, 0);
 }
 
-static int service_init(struct service *s, int sock, const struct mount_rules *rules,
+static int service_init(struct service *s, int sock, const struct mount_rules *rules, int kept_dir,
 			struct cay_error *err)
 {
 	*s = (struct service){.asker = {.fd = sock, .ready = on_request, .ctx = s},
-			      .stock = {.fire = on_stock, .ctx = s}};
+			      .stock = {.fire = on_stock, .ctx = s},
+			      .emptier.fd = -1};
 	launcher_init(&s->launcher, rules);
+	s->launcher.kept_dir = kept_dir;
 	s->loop = loop_new();
 	if (!s->loop || loop_add(s->loop, &s->asker, EPOLLIN) < 0)
 		return cay_fail(err, CAY_E_ENGINE, errno, "start the launcher");
@@ -253,19 +301,20 @@ static void service_done(struct service *s)
 	for (size_t n = 0; n < BUCKETS; n++)
 		while (s->guests[n])
 			guest_drop(s->guests[n]);
+	makings_done(s);
 	launcher_done(&s->launcher);
 	free(s->ahead);
 	loop_free(s->loop);
 }
 
-int service_main(int sock, const struct mount_rules *rules)
+int service_main(int sock, const struct mount_rules *rules, int kept_dir)
 {
 	struct service s;
 	struct cay_error err = {0};
 	int r;
 
 	title_set("cay: launcher");
-	r = service_init(&s, sock, rules, &err);
+	r = service_init(&s, sock, rules, kept_dir, &err);
 	if (r < 0)
 		service_report_failure(&s, 0, 0, &err);
 	else

@@ -15,6 +15,8 @@
  *   CLEAR    ends whatever runs there, and leaves the island.
  *   FREEZE, THAW, USAGE   Answer: USAGE, or FAILED.
  *   AHEAD    islands like this one are kept ready, `command` of them.
+ *   DISCARD  removes the kept workspaces whose names follow (char[ID_SIZE] each).
+ *   SWEEP    removes all others: those whose sandboxes nobody knows any more.
  *
  * An island that ends, for whatever reason, is told of by GONE. The launcher believes
  * nothing it is sent: plans are checked, host paths judged again by what they lead to.
@@ -40,6 +42,8 @@ enum service_request_kind {
 	SERVICE_THAW,
 	SERVICE_USAGE,
 	SERVICE_AHEAD,
+	SERVICE_DISCARD,
+	SERVICE_SWEEP,
 };
 
 /* Besides those of enum order_flags. */
@@ -93,6 +97,6 @@ int isolation_unpack(const struct isolation_wire *w, struct isolation *ret);
 
 /*
  * The launcher's whole life: makes islands as the other end of sock asks, until that is
- * closed. Returns an exit code.
+ * closed. kept_dir: kept.h; -1: no workspaces are kept. Returns an exit code.
  */
-int service_main(int sock, const struct mount_rules *rules);
+int service_main(int sock, const struct mount_rules *rules, int kept_dir);

@@ -6,9 +6,12 @@ import time
 
 import pytest
 
+import wire
+from wire import Events
 
-def logs(daemon, sandbox, query=""):
-    answer = daemon.call("GET", f"/v1/sandboxes/{sandbox}/logs{query}")
+
+def logs(sandbox, query=""):
+    answer = sandbox.daemon.ask("GET", f"{sandbox.url}/logs{query}")
     assert answer.status == 200, answer.body
     return answer.json["logs"]
 
@@ -28,76 +31,74 @@ def collect(events, until):
     raise AssertionError(found)
 
 
-def test_empty(daemon, sandbox):
-    assert logs(daemon, sandbox) == []
+def test_empty(sandbox):
+    assert logs(sandbox) == []
 
 
-def test_what_was_printed(daemon, sandbox):
+def test_what_was_printed(sandbox):
     began = time.time() * 1000
-    run = daemon.run(sandbox, command="echo out; sleep 0.1; echo err >&2")["id"]
-    first, second = logs(daemon, sandbox)
+    run = sandbox.sh("echo out; sleep 0.1; echo err >&2")["id"]
+    first, second = logs(sandbox)
     assert first == {"run": run, "stream": "stdout", "time": first["time"], "text": "out\n"}
     assert second == {"run": run, "stream": "stderr", "time": second["time"], "text": "err\n"}
     assert began - 1000 < first["time"] <= second["time"] < time.time() * 1000 + 1000
 
 
-def test_of_one_run(daemon, sandbox):
-    daemon.run(sandbox, command="echo one")
-    run = daemon.run(sandbox, command="echo two")["id"]
-    assert [e["text"] for e in logs(daemon, sandbox)] == ["one\n", "two\n"]
-    assert [e["text"] for e in logs(daemon, sandbox, f"?run={run}")] == ["two\n"]
-    assert logs(daemon, sandbox, "?run=run_0000000000000000") == []
+def test_of_one_run(sandbox):
+    sandbox.sh("echo one")
+    run = sandbox.sh("echo two")["id"]
+    assert [e["text"] for e in logs(sandbox)] == ["one\n", "two\n"]
+    assert [e["text"] for e in logs(sandbox, f"?run={run}")] == ["two\n"]
+    assert logs(sandbox, "?run=run_0000000000000000") == []
 
 
-def test_bytes_that_are_no_text(daemon, sandbox):
-    daemon.run(sandbox, command=r"printf '\377\376\000'")
-    assert logs(daemon, sandbox)[0]["base64"] == base64.b64encode(b"\xff\xfe\0").decode()
+def test_bytes_that_are_no_text(sandbox):
+    sandbox.sh(r"printf '\377\376\000'")
+    assert logs(sandbox)[0]["base64"] == base64.b64encode(b"\xff\xfe\0").decode()
 
 
-def test_characters_are_not_cut(daemon, sandbox):
-    daemon.run(sandbox, command=r"printf '\342\202'; sleep 0.2; printf '\254.'; printf '\342' >&2")
-    entries = logs(daemon, sandbox)
+def test_characters_are_not_cut(sandbox):
+    sandbox.sh(r"printf '\342\202'; sleep 0.2; printf '\254.'; printf '\342' >&2")
+    entries = logs(sandbox)
     assert [e["text"] for e in entries if e["stream"] == "stdout"] == ["€."]
     assert [e["base64"] for e in entries if e["stream"] == "stderr"] == ["4g=="]
 
 
-def test_only_the_last_is_kept(daemon, sandbox):
-    daemon.run(sandbox, command="seq 1 400000; echo fin")
-    data = bytes_of(logs(daemon, sandbox))
+def test_only_the_last_is_kept(sandbox):
+    sandbox.sh("seq 1 400000; echo fin")
+    data = bytes_of(logs(sandbox))
     assert data.endswith(b"400000\nfin\n") and len(data) <= 1 << 20
 
 
 @pytest.mark.parametrize("query", ["?follow=2", "?run=x", "?run=", "?lines=3", "?follow="])
 def test_bad_queries(daemon, sandbox, query):
-    answer = daemon.call("GET", f"/v1/sandboxes/{sandbox}/logs{query}")
+    answer = daemon.ask("GET", f"{sandbox.url}/logs{query}")
     assert answer.status == 400 and answer.json["error"]["code"] == "invalid_request"
 
 
 def test_what_is_not_there(daemon):
-    assert daemon.call("GET", "/v1/sandboxes/sbx_0000000000000000/logs").status == 404
+    assert daemon.ask("GET", "/v1/sandboxes/sbx_0000000000000000/logs").status == 404
 
 
 # Following
 
-def test_follow(daemon):
-    sandbox = daemon.sandbox()
-    first = daemon.run(sandbox, command="echo before")["id"]
-    with daemon.events(f"/v1/sandboxes/{sandbox}/logs?follow=1") as events:
+def test_follow(daemon, sandbox):
+    first = sandbox.sh("echo before")["id"]
+    with Events(daemon, f"{sandbox.url}/logs?follow=1") as events:
         name, data = next(events)
         assert (name, data["run"], data["text"]) == ("stdout", first, "before\n") and data["time"] > 0
-        second = daemon.run(sandbox, command="echo live >&2")["id"]
+        second = sandbox.sh("echo live >&2")["id"]
         name, data = next(events)
         assert (name, data["run"], data["text"]) == ("stderr", second, "live\n")
-        daemon.call("DELETE", f"/v1/sandboxes/{sandbox}")
+        daemon.ask("DELETE", sandbox.url)
         assert next(events) == ("end", {})
         with pytest.raises(StopIteration):
             next(events)
 
 
 def test_it_comes_as_it_is_printed(daemon, sandbox):
-    with daemon.events(f"/v1/sandboxes/{sandbox}/logs?follow=1") as events:
-        worker = threading.Thread(target=daemon.run, args=(sandbox,),
-                                  kwargs={"command": "echo now; sleep 2; echo then"})
+    with Events(daemon, f"{sandbox.url}/logs?follow=1") as events:
+        worker = threading.Thread(target=sandbox.sh, args=("echo now; sleep 2; echo then",))
         began = time.monotonic()
         worker.start()
         assert next(events)[1]["text"] == "now\n" and time.monotonic() - began < 1.5
@@ -106,40 +107,40 @@ def test_it_comes_as_it_is_printed(daemon, sandbox):
 
 
 def test_follow_one_run(daemon, sandbox):
-    old = daemon.run(sandbox, command="echo mine")["id"]
-    daemon.run(sandbox, command="echo other")
-    with daemon.events(f"/v1/sandboxes/{sandbox}/logs?follow=1&run={old}") as events:
-        daemon.run(sandbox, command="echo another")
-        daemon.call("DELETE", f"/v1/sandboxes/{sandbox}")
+    old = sandbox.sh("echo mine")["id"]
+    sandbox.sh("echo other")
+    with Events(daemon, f"{sandbox.url}/logs?follow=1&run={old}") as events:
+        sandbox.sh("echo another")
+        daemon.ask("DELETE", sandbox.url)
         assert [(n, d.get("text")) for n, d in collect(events, "end")] == \
             [("stdout", "mine\n"), ("end", None)]
 
 
 def test_two_follow(daemon, sandbox):
-    url = f"/v1/sandboxes/{sandbox}/logs?follow=1"
-    with daemon.events(url) as a, daemon.events(url) as b:
-        daemon.run(sandbox, command="echo both")
+    url = f"{sandbox.url}/logs?follow=1"
+    with Events(daemon, url) as a, Events(daemon, url) as b:
+        sandbox.sh("echo both")
         assert next(a)[1]["text"] == next(b)[1]["text"] == "both\n"
 
 
 def test_not_too_many_follow(daemon, sandbox):
-    url = f"/v1/sandboxes/{sandbox}/logs?follow=1"
-    held = [daemon.events(url) for _ in range(16)]
-    with daemon.events(url) as one_more:
+    url = f"{sandbox.url}/logs?follow=1"
+    held = [Events(daemon, url) for _ in range(16)]
+    with Events(daemon, url) as one_more:
         assert one_more.status == 503
     for e in held:
         e.__exit__()
 
 
 def test_a_slow_follower_is_left_behind(daemon, sandbox):
-    before = daemon.memory()
-    with daemon.events(f"/v1/sandboxes/{sandbox}/logs?follow=1", rcvbuf=4096) as events:
+    before = daemon.rss()["api"]
+    with Events(daemon, f"{sandbox.url}/logs?follow=1", rcvbuf=4096) as events:
         began = time.monotonic()
         for _ in range(8):
-            result = daemon.run(sandbox, command="seq 1 300000")
+            result = sandbox.sh("seq 1 300000")
             assert result["exit_code"] == 0
         assert time.monotonic() - began < 20  # nobody waited for it
-        assert daemon.memory() - before < 32 << 20
+        assert daemon.rss()["api"] - before < 32 << 20
         found = collect(events, "lost")
         assert found[-1] == ("lost", {})
         with pytest.raises(StopIteration):
@@ -147,13 +148,13 @@ def test_a_slow_follower_is_left_behind(daemon, sandbox):
 
 
 def test_followers_that_vanish(daemon, sandbox):
-    fds = daemon.fds()
+    fds = wire.fds(daemon)
     for _ in range(40):
-        e = daemon.events(f"/v1/sandboxes/{sandbox}/logs?follow=1")
+        e = Events(daemon, f"{sandbox.url}/logs?follow=1")
         e.connection.sock.shutdown(socket.SHUT_RDWR)
         e.__exit__()
-    daemon.run(sandbox, command="echo nobody")
+    sandbox.sh("echo nobody")
     end = time.monotonic() + 5
-    while daemon.fds() > fds + 1:
+    while wire.fds(daemon) > fds + 1:
         assert time.monotonic() < end
         time.sleep(0.05)

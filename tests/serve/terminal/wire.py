@@ -1,6 +1,5 @@
-"""What the tests of the daemon speak with it: HTTP, events and WebSockets over its unix socket."""
+"""Events, WebSockets and terminals, over the daemon's unix socket."""
 import base64
-import http.client
 import json
 import os
 import socket
@@ -8,46 +7,16 @@ import struct
 import time
 import urllib.parse
 
+from serve_support import Connection
+
 TEXT, BINARY, CLOSE, PING, PONG = 1, 2, 8, 9, 10
-
-
-class UnixConnection(http.client.HTTPConnection):
-    def __init__(self, path, timeout=30):
-        super().__init__("localhost", timeout=timeout)
-        self.path = path
-
-    def connect(self):
-        self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.settimeout(self.timeout)
-        self.sock.connect(self.path)
-
-
-class Answer:
-    def __init__(self, response):
-        self.status, self.headers, self.body = response.status, response.headers, response.read()
-
-    @property
-    def json(self):
-        return json.loads(self.body)
-
-
-def call(path, method, url, body=None, headers=(), timeout=30):
-    """One request; a body that is no bytes is sent as JSON."""
-    if body is not None and not isinstance(body, bytes):
-        body = json.dumps(body).encode()
-    connection = UnixConnection(path, timeout)
-    try:
-        connection.request(method, url, body, dict(headers))
-        return Answer(connection.getresponse())
-    finally:
-        connection.close()
 
 
 class Events:
     """Server-sent events as they come: (name, object)."""
 
-    def __init__(self, path, url, timeout=30, method="GET", body=None, rcvbuf=None):
-        self.connection = UnixConnection(path, timeout)
+    def __init__(self, daemon, url, timeout=30, method="GET", body=None, rcvbuf=None):
+        self.connection = Connection(daemon.socket, timeout)
         self.connection.connect()
         if rcvbuf:
             self.connection.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, rcvbuf)
@@ -95,12 +64,12 @@ class Refused(Exception):
 class WebSocket:
     """A client by RFC 6455: as much of it as tests need."""
 
-    def __init__(self, path, url, timeout=15, rcvbuf=None):
+    def __init__(self, daemon, url, timeout=15, rcvbuf=None):
         self.socket = socket.socket(socket.AF_UNIX)
         self.socket.settimeout(timeout)
         if rcvbuf:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, rcvbuf)
-        self.socket.connect(path)
+        self.socket.connect(daemon.socket)
         self.pending = b""
         key = base64.b64encode(os.urandom(16)).decode()
         self.socket.sendall((f"GET {url} HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\n"
@@ -178,11 +147,11 @@ class WebSocket:
 class Terminal(WebSocket):
     """One of /v1/sandboxes/{id}/terminal, with what came by it so far."""
 
-    def __init__(self, path, sandbox, timeout=15, rcvbuf=None, **query):
-        url = f"/v1/sandboxes/{sandbox}/terminal"
+    def __init__(self, sandbox, timeout=15, rcvbuf=None, **query):
+        url = f"{sandbox.url}/terminal"
         if query:
             url += "?" + urllib.parse.urlencode(query)
-        super().__init__(path, url, timeout, rcvbuf)
+        super().__init__(sandbox.daemon, url, timeout, rcvbuf)
         opcode, data = self.receive()
         assert opcode == TEXT
         self.hello = json.loads(data)
@@ -213,3 +182,8 @@ class Terminal(WebSocket):
                 self.step()
             except Closed as goodbye:
                 return goodbye
+
+
+def fds(daemon):
+    """How many the api has open."""
+    return len(os.listdir(f"/proc/{daemon.pids()['api']}/fd"))

@@ -1,0 +1,255 @@
+#include "engine/native/kept.h"
+
+#include "base/attr.h"
+#include "base/fd.h"
+#include "engine/sys.h"
+#include "engine/tree.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define IMAGE ".img"
+#define NEW   ".new"
+#define GONE  ".gone"
+
+#define NAME_SIZE (ID_SIZE + 8)
+
+static const char *file_of(const char *name, const char *suffix, char out[NAME_SIZE])
+{
+	(void)snprintf(out, NAME_SIZE, "%.*s%s", ID_SIZE, name, suffix);
+	return out;
+}
+
+int kept_open_dir(int state_dir, int *ret, struct cay_error *err)
+{
+	_cleanup_(fd_closep) int dir = -1;
+	struct stat st;
+
+	if (mkdirat(state_dir, KEPT_DIR, 0700) < 0 && errno != EEXIST)
+		return cay_fail(err, CAY_E_INTERNAL, errno, "make the directory of workspaces");
+	dir = openat(state_dir, KEPT_DIR, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (dir < 0 || fstat(dir, &st) < 0)
+		return cay_fail(err, CAY_E_INTERNAL, errno, "open the directory of workspaces");
+	if (st.st_uid != geteuid() || st.st_mode & 077) {
+		(void)cay_fail(err, CAY_E_POLICY, 0,
+			       "the directory of workspaces is not ours alone");
+		return cay_hint(err,
+				"something put another one in the place of %s in the state "
+				"directory",
+				KEPT_DIR);
+	}
+	*ret = take_fd(&dir);
+	return 0;
+}
+
+enum kept_kind kept_look(int dir, const char *name)
+{
+	char file[NAME_SIZE];
+	struct stat st;
+
+	if (fstatat(dir, file_of(name, IMAGE, file), &st, AT_SYMLINK_NOFOLLOW) == 0)
+		return KEPT_IMAGE;
+	return fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0 ? KEPT_PLAIN : KEPT_NONE;
+}
+
+int kept_make_plain(int dir, const char *name, bool many_ids, struct cay_error *err)
+{
+	if (mkdirat(dir, name, 0755) < 0 ||
+	    (many_ids && fchownat(dir, name, KEPT_ID, KEPT_ID, AT_SYMLINK_NOFOLLOW) < 0))
+		return cay_fail(err, CAY_E_ENGINE, errno, "make the workspace");
+	return 0;
+}
+
+void kept_drop_new(int dir, const char *name)
+{
+	char file[NAME_SIZE];
+
+	(void)unlinkat(dir, file_of(name, NEW, file), 0);
+}
+
+static bool is_ours(int fd)
+{
+	struct stat st;
+
+	return fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == geteuid() &&
+	       st.st_nlink == 1 && !(st.st_mode & 077);
+}
+
+/* What mkfs put there is removed while nobody but us has seen it; from then on it has its name. */
+static int first_time(int dir, const char *name, int tree)
+{
+	char from[NAME_SIZE], to[NAME_SIZE];
+
+	if (unlinkat(tree, "lost+found", AT_REMOVEDIR) < 0 && errno != ENOENT)
+		return -errno;
+	return renameat(dir, file_of(name, NEW, from), dir, file_of(name, IMAGE, to)) < 0 ? -errno
+											  : 0;
+}
+
+/*
+ * The lock is of the open file, which the loop device has from here on: it lasts as long
+ * as the device, whoever dies. So no image is ever mounted twice, which would destroy it.
+ */
+static int mount_image(int dir, const char *name, int *ret_tree)
+{
+	_cleanup_(fd_closep) int image = -1, tree = -1;
+	char file[NAME_SIZE];
+	bool fresh = false;
+	int r = 0;
+
+	image = openat(dir, file_of(name, IMAGE, file), O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+	if (image < 0 && errno == ENOENT) {
+		fresh = true;
+		image = openat(dir, file_of(name, NEW, file), O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+	}
+	if (image < 0)
+		return -errno;
+	if (!is_ours(image))
+		return -EPERM;
+	if (flock(image, LOCK_EX | LOCK_NB) < 0)
+		return errno == EWOULDBLOCK ? -EBUSY : -errno;
+	tree = kept_image_mount(image);
+	r = tree < 0 ? tree : fresh ? first_time(dir, name, tree) : 0;
+	if (r == 0)
+		*ret_tree = take_fd(&tree);
+	return r;
+}
+
+static int open_plain(int dir, const char *name, struct hostdir *h)
+{
+	char path[PATH_MAX];
+	struct stat st;
+	int r;
+
+	h->fd = openat(dir, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (h->fd < 0 || fstat(h->fd, &st) < 0)
+		return -errno;
+	h->dev = st.st_dev;
+	h->ino = st.st_ino;
+	r = fd_real_path(h->fd, path, sizeof(path));
+	if (r < 0)
+		return r;
+	h->path = strdup(path);
+	return h->path ? 0 : -ENOMEM;
+}
+
+int kept_open(int dir, const char *name, struct hostdir *ret, enum kept_kind *ret_kind,
+	      struct cay_error *err)
+{
+	struct hostdir h = HOSTDIR_NONE;
+	enum kept_kind kind = kept_look(dir, name) == KEPT_PLAIN ? KEPT_PLAIN : KEPT_IMAGE;
+	int r;
+
+	if (dir < 0)
+		return cay_fail(err, CAY_E_INVALID, 0, "no workspaces are kept here");
+	h.directory = true;
+	if (kind == KEPT_PLAIN) {
+		r = open_plain(dir, name, &h);
+	} else {
+		h.path = strdup(name);
+		r = h.path ? mount_image(dir, name, &h.tree) : -ENOMEM;
+	}
+	if (r < 0) {
+		hostdir_done(&h);
+		return cay_fail(err, r == -EBUSY ? CAY_E_CONFLICT : CAY_E_ENGINE, -r,
+				"open the workspace of %s", name);
+	}
+	*ret = h;
+	*ret_kind = kind;
+	return 0;
+}
+
+bool kept_remove(int dir, const char *name)
+{
+	char file[NAME_SIZE];
+
+	kept_drop_new(dir, name);
+	(void)unlinkat(dir, file_of(name, IMAGE, file), 0);
+	return renameat(dir, name, dir, file_of(name, GONE, file)) == 0;
+}
+
+static bool listed(const char *name, const char (*keep)[ID_SIZE], size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (strcmp(keep[i], name) == 0)
+			return true;
+	return false;
+}
+
+/* The sandbox whose a file here is, and what the file is of it; false: it is none of ours. */
+static bool split(const char *file, char name[ID_SIZE], const char **ret_suffix)
+{
+	size_t len = strcspn(file, ".");
+
+	if (len >= ID_SIZE)
+		return false;
+	(void)snprintf(name, ID_SIZE, "%.*s", (int)len, file);
+	*ret_suffix = file + len;
+	return id_ok("sbx", name);
+}
+
+unsigned kept_sweep(int dir, const char (*keep)[ID_SIZE], size_t n, bool *ret_gone)
+{
+	int copy = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *d = copy < 0 ? NULL : fdopendir(copy);
+	unsigned removed = 0;
+
+	*ret_gone = false;
+	if (!d) {
+		fd_closep(&copy);
+		return 0;
+	}
+	for (struct dirent *e; (e = readdir(d));) {
+		char name[ID_SIZE];
+		const char *suffix;
+
+		if (!split(e->d_name, name, &suffix))
+			continue;
+		if (strcmp(suffix, GONE) == 0) {
+			*ret_gone = true;
+		} else if (strcmp(suffix, NEW) == 0) {
+			removed += unlinkat(dir, e->d_name, 0) == 0;
+		} else if (!listed(name, keep, n)) {
+			*ret_gone = kept_remove(dir, name) || *ret_gone;
+			removed++;
+		}
+	}
+	(void)closedir(d);
+	return removed;
+}
+
+void kept_empty_gone(int dir)
+{
+	int copy = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *d = copy < 0 ? NULL : fdopendir(copy);
+
+	if (!d) {
+		fd_closep(&copy);
+		return;
+	}
+	for (struct dirent *e; (e = readdir(d));) {
+		_cleanup_(fd_closep) int sub = -1;
+		char name[ID_SIZE];
+		const char *suffix;
+
+		if (!split(e->d_name, name, &suffix) || strcmp(suffix, GONE) != 0)
+			continue;
+		sub = tree_open(dir, e->d_name);
+		/* Its last processes may be dying still, and write while they do. */
+		for (int tries = 0; sub >= 0 && tries < 100; tries++) {
+			tree_empty(sub);
+			if (unlinkat(dir, e->d_name, AT_REMOVEDIR) == 0 || errno != ENOTEMPTY)
+				break;
+			(void)usleep(10000);
+		}
+	}
+	(void)closedir(d);
+}

@@ -1,0 +1,16 @@
+"""The daemon of tests/serve/files, and the events and terminals of tests/serve/terminal."""
+import pathlib
+import sys
+
+for folder in ("files", "terminal"):
+    sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / folder))
+
+import pytest  # noqa: E402
+
+from serve_support import Daemon  # noqa: E402
+
+
+@pytest.fixture(scope="session")
+def daemon(tmp_path_factory):
+    with Daemon(tmp_path_factory.mktemp("serve")) as d:
+        yield d

@@ -1,0 +1,197 @@
+"""Sandboxes that live on: what stays, what ends, and who says so."""
+
+import time
+
+import pytest
+
+from support import wait_until
+
+
+@pytest.fixture
+def box(daemon):
+    made = daemon.request("POST", "/v1/sandboxes", json={}).ok(201)
+    yield made["id"]
+    daemon.request("DELETE", f"/v1/sandboxes/{made['id']}")
+
+
+def run(daemon, box, **body):
+    return daemon.request("POST", f"/v1/sandboxes/{box}/runs", json=body)
+
+
+def out(daemon, box, line, **more):
+    result = run(daemon, box, command=line, **more).ok()
+    assert result["status"] == "ok", result
+    return result["stdout"]
+
+
+def test_files_and_background_processes_stay(daemon, box):
+    out(daemon, box, "mkdir d; echo kept >d/f; (setsid sleep 1000 >/dev/null 2>&1 &)")
+    assert out(daemon, box, "cat d/f; pgrep -c sleep") == "kept\n1\n"
+
+
+def test_what_is_left_running_may_go_on_printing(daemon, box):
+    """Its pipe has a reader, although the command is over."""
+    out(daemon, box, "(for i in $(seq 100); do echo $i; sleep 0.01; done; touch survived) & echo started")
+    wait_until(lambda: out(daemon, box, "ls") == "survived\n", 10, "the background process")
+
+
+def test_a_result_names_its_sandbox(daemon, box):
+    result = run(daemon, box, command="true").ok()
+    assert result["sandbox"] == box
+    assert result["isolation"]["seccomp"] == "allowlist"
+
+
+def test_commands_side_by_side(daemon, box):
+    ids = [daemon.request("POST", f"/v1/sandboxes/{box}/runs", json={
+        "command": f"echo {n} >>all; while [ $(wc -l <all) -lt 5 ]; do sleep 0.02; done",
+        "background": True}).ok(202)["id"] for n in range(5)]
+    for id in ids:
+        wait_until(lambda: daemon.request("GET", f"/v1/runs/{id}").ok().get("status") == "ok", 20,
+                   "a command in the background")
+
+
+def test_a_time_out_ends_the_command_alone(daemon, box):
+    out(daemon, box, "(setsid sleep 1111 >/dev/null 2>&1 &)")
+    result = run(daemon, box, command="echo begun; (setsid sleep 2222 &) ; sleep 3333",
+                 limits={"timeout": 0.5}).ok()
+    assert (result["status"], result["stdout"]) == ("timeout", "begun\n")
+    if not result["isolation"]["degraded"]:
+        wait_until(lambda: out(daemon, box, "pgrep -a sleep | cut -d' ' -f3") == "1111\n", 5,
+                   "the end of what the command started")
+    assert out(daemon, box, "echo well") == "well\n"
+
+
+def test_no_memory_is_told_of_the_command_and_the_sandbox_lives(daemon):
+    made = daemon.request("POST", "/v1/sandboxes", json={"limits": {"memory": "64m"}}).ok(201)
+    box = made["id"]
+    if daemon.who == "user":  # without a cgroup there is no limit, and it says so
+        assert "memory" in made["isolation"]["degraded"]
+        return
+    result = run(daemon, box, code="x = bytearray(200 << 20)").ok()
+    assert result["status"] == "out_of_memory", result
+    assert out(daemon, box, "echo well") == "well\n"
+    daemon.request("DELETE", f"/v1/sandboxes/{box}").ok()
+
+
+def test_names_are_one_s_own(daemon):
+    first = daemon.request("POST", "/v1/sandboxes", json={"name": "n1"}).ok(201)
+    daemon.request("POST", "/v1/sandboxes", json={"name": "n1"}).refused(409, "conflict")
+    assert daemon.request("GET", "/v1/sandboxes/n1").ok()["id"] == first["id"]
+    daemon.request("DELETE", "/v1/sandboxes/n1").ok()
+    daemon.request("POST", "/v1/sandboxes", json={"name": "n1"}).ok(201)
+    daemon.request("DELETE", "/v1/sandboxes/n1").ok()
+
+
+def test_what_is_gone_says_so(daemon):
+    id = daemon.request("POST", "/v1/sandboxes", json={}).ok(201)["id"]
+    assert daemon.request("DELETE", f"/v1/sandboxes/{id}").ok()["state"] == "gone"
+    for method, path in (("DELETE", ""), ("GET", ""), ("POST", "/pause"), ("GET", "/logs")):
+        daemon.request(method, f"/v1/sandboxes/{id}{path}").refused(410, "expired")
+    run(daemon, id, command="true").refused(410, "expired")
+    daemon.request("GET", "/v1/sandboxes/sbx_0000000000000000").refused(404, "not_found")
+
+
+def test_deleted_while_busy(daemon, box):
+    id = daemon.request("POST", f"/v1/sandboxes/{box}/runs",
+                        json={"command": "sleep 1000", "background": True}).ok(202)["id"]
+    daemon.request("DELETE", f"/v1/sandboxes/{box}").ok()
+    wait_until(lambda: daemon.request("GET", f"/v1/runs/{id}").ok()["status"] == "cancelled", 10,
+               "the end of what ran there")
+
+
+def test_idle_and_expired_are_reaped(daemon):
+    idle = daemon.request("POST", "/v1/sandboxes", json={"idle_timeout": 1}).ok(201)["id"]
+    busy = daemon.request("POST", "/v1/sandboxes", json={"idle_timeout": 1}).ok(201)["id"]
+    old = daemon.request("POST", "/v1/sandboxes", json={"ttl": 1}).ok(201)["id"]
+    daemon.request("POST", f"/v1/sandboxes/{busy}/runs",
+                   json={"command": "sleep 4", "background": True}).ok(202)
+    time.sleep(3.5)
+    assert "idle" in daemon.request("GET", f"/v1/sandboxes/{idle}").refused(410, "expired")["message"]
+    assert "expired" in daemon.request("GET", f"/v1/sandboxes/{old}").refused(410, "expired")["message"]
+    daemon.request("GET", f"/v1/sandboxes/{busy}").ok()
+    daemon.request("DELETE", f"/v1/sandboxes/{busy}").ok()
+
+
+def test_pause(daemon, box):
+    if daemon.who == "user":
+        daemon.request("POST", f"/v1/sandboxes/{box}/pause").refused(422, "unsupported")
+        return
+    out(daemon, box, "(while :; do date +%s%N >now; sleep 0.01; done >/dev/null 2>&1 &)")
+    assert daemon.request("POST", f"/v1/sandboxes/{box}/pause").ok()["state"] == "paused"
+    daemon.request("POST", f"/v1/sandboxes/{box}/pause").refused(409, "conflict")
+    assert "resume" in run(daemon, box, command="true").refused(409, "conflict")["hint"]
+    time.sleep(0.3)
+    assert daemon.request("POST", f"/v1/sandboxes/{box}/resume").ok()["state"] == "live"
+    daemon.request("POST", f"/v1/sandboxes/{box}/resume").refused(409, "conflict")
+    first = out(daemon, box, "cat now")
+    wait_until(lambda: out(daemon, box, "cat now") != first, 5, "the process that was paused")
+
+
+def test_changes(daemon, box):
+    changed = daemon.request("PATCH", f"/v1/sandboxes/{box}",
+                             json={"labels": {"a": "b"}, "ttl": 100, "idle_timeout": 50}).ok()
+    assert changed["labels"] == {"a": "b"} and changed["idle_timeout"] == 50 and changed["expires"]
+    daemon.request("PATCH", f"/v1/sandboxes/{box}", json={"limits": {}}).refused(400, "invalid_request")
+
+
+def test_what_was_decided_can_t_be_asked_for_again(daemon, box):
+    run(daemon, box, command="true", limits={"memory": "1g"}).refused(400, "invalid_request")
+    run(daemon, box, command="true", mounts=[]).refused(400, "invalid_request")
+
+
+def test_environment_of_the_sandbox_and_of_the_command(daemon):
+    box = daemon.request("POST", "/v1/sandboxes", json={"env": {"A": "1", "B": "2"}}).ok(201)["id"]
+    assert out(daemon, box, 'echo "$A $B $C"', env={"B": "3", "C": "4"}) == "1 3 4\n"
+    daemon.request("DELETE", f"/v1/sandboxes/{box}").ok()
+
+
+def test_compiled_languages(daemon, box):
+    for n in range(2):
+        result = run(daemon, box, language="c",
+                     code=f'#include <stdio.h>\nint main(void) {{ puts("{n}"); }}').ok()
+        assert (result["stdout"], result["compile"]["success"]) == (f"{n}\n", True)
+    result = run(daemon, box, language="c", code="int main(void) { return x; }").ok()
+    assert result["status"] == "failed" and "undeclared" in result["compile"]["output"]
+
+
+WHEEL = r"""
+import base64, hashlib, zipfile
+files = {"island_demo.py": "answer = 42\n",
+         "island_demo-1.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: island-demo\nVersion: 1.0\n",
+         "island_demo-1.0.dist-info/WHEEL": "Wheel-Version: 1.0\nGenerator: x\nRoot-Is-Purelib: true\nTag: py3-none-any\n"}
+record = "".join(f"{n},sha256={base64.urlsafe_b64encode(hashlib.sha256(t.encode()).digest()).rstrip(b'=').decode()},{len(t)}\n"
+                 for n, t in files.items()) + "island_demo-1.0.dist-info/RECORD,,\n"
+with zipfile.ZipFile("island_demo-1.0-py3-none-any.whl", "w") as z:
+    for name, text in {**files, "island_demo-1.0.dist-info/RECORD": record}.items():
+        z.writestr(name, text)
+"""
+
+
+def test_packages_stay_installed(daemon):
+    box = daemon.request("POST", "/v1/sandboxes", json={}).ok(201)["id"]
+    assert run(daemon, box, code=WHEEL).ok()["status"] == "ok"
+    result = run(daemon, box, command="pip install ./island_demo-1.0-py3-none-any.whl").ok()
+    assert result["status"] == "ok", result
+    assert run(daemon, box, code="import island_demo; print(island_demo.answer)").ok()["stdout"] == "42\n"
+    out(daemon, box, "mkdir -p pkg/package && cd pkg && printf '{\"name\":\"demo\",\"version\":\"1.0.0\","
+        "\"main\":\"i.js\"}' >package/package.json && echo 'module.exports = 43' >package/i.js && "
+        "tar czf ../demo.tgz package")
+    result = run(daemon, box, command="npm install --offline --no-audit --no-fund ./demo.tgz").ok()
+    assert result["status"] == "ok", result
+    result = run(daemon, box, language="node", code="console.log(require('demo'))").ok()
+    assert result["stdout"] == "43\n", result
+    daemon.request("DELETE", f"/v1/sandboxes/{box}").ok()
+
+
+def test_nobody_is_left_in_the_middle_by_a_crash(make_daemon):
+    """What ran is interrupted or cancelled, what lived is lost, and the next start serves on."""
+    for which in ("api", "launcher"):
+        daemon = make_daemon()
+        box = daemon.request("POST", "/v1/sandboxes", json={}).ok(201)["id"]
+        id = daemon.request("POST", f"/v1/sandboxes/{box}/runs",
+                            json={"command": "sleep 1000", "background": True}).ok(202)["id"]
+        daemon.kill9(which)
+        assert daemon.request("GET", f"/v1/runs/{id}").ok()["status"] == "interrupted"
+        daemon.request("GET", f"/v1/sandboxes/{box}").refused(410, "expired")
+        assert daemon.request("POST", "/v1/runs", json={"command": "echo on"}).ok()["stdout"] == "on\n"
+        daemon.stop()

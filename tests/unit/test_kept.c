@@ -1,0 +1,457 @@
+/*
+ * Workspaces that outlive their islands, by the launcher as a process of its own: what
+ * is limited, what is refused, and that neither mounts nor loop devices are left. Needs
+ * root and loop devices.
+ */
+#include "base/attr.h"
+#include "base/fd.h"
+#include "engine/native/kept.h"
+#include "engine/native/service.h"
+#include "engine/pipes.h"
+#include "engine/tree.h"
+#include "policy/plan.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define FIRST  "sbx_0123456789abcdef"
+#define SECOND "sbx_fedcba9876543210"
+
+static struct mount_rules no_rules;
+static char place[64];
+static int state_dir, kept_dir, sock;
+static pid_t launcher;
+
+static void start_launcher(void)
+{
+	int pair[2];
+
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
+	launcher = fork();
+	if (launcher == 0) {
+		(void)close(pair[0]);
+		_exit(service_main(pair[1], &no_rules, kept_dir));
+	}
+	(void)close(pair[1]);
+	sock = pair[0];
+}
+
+static int start(void **state _unused_)
+{
+	struct cay_error err;
+
+	(void)snprintf(place, sizeof(place), "/var/tmp/cay-kept-XXXXXX");
+	assert_non_null(mkdtemp(place));
+	state_dir = open(place, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	assert_int_equal(kept_open_dir(state_dir, &kept_dir, &err), 0);
+	start_launcher();
+	return 0;
+}
+
+static void stop_launcher(void)
+{
+	int status;
+
+	(void)close(sock);
+	assert_int_equal(waitpid(launcher, &status, 0), launcher);
+	assert_int_equal(status, 0);
+}
+
+/* How many loop devices have a file in our place. */
+static int loops(void)
+{
+	int n = 0;
+
+	for (int k = 0; k < 256; k++) {
+		char file[64], text[256];
+
+		(void)snprintf(file, sizeof(file), "/sys/block/loop%d/loop/backing_file", k);
+		if (fd_read_text_at(AT_FDCWD, file, text, sizeof(text)) > 0 && strstr(text, place))
+			n++;
+	}
+	return n;
+}
+
+static void no_loops_soon(void)
+{
+	for (int tries = 0; loops() > 0 && tries < 500; tries++)
+		(void)usleep(10000);
+	assert_int_equal(loops(), 0);
+}
+
+static int stop(void **state _unused_)
+{
+	stop_launcher();
+	no_loops_soon();
+	tree_empty(state_dir);
+	(void)close(kept_dir);
+	(void)close(state_dir);
+	assert_int_equal(rmdir(place), 0);
+	return 0;
+}
+
+static bool is_there(const char *name)
+{
+	return faccessat(kept_dir, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+static struct plan *plan_of(const char *kept, const char *line, uint64_t disk_bytes)
+{
+	struct spec spec = {.kind = SPEC_ARGV, .kept = kept, .limits.disk_bytes = disk_bytes};
+	struct settings settings;
+	struct cay_error err;
+	struct plan *plan = NULL;
+
+	settings_init(&settings);
+	assert_int_equal(strv_add(&spec.args, "/bin/sh"), 0);
+	assert_int_equal(strv_add(&spec.args, "-c"), 0);
+	assert_int_equal(strv_add(&spec.args, line), 0);
+	assert_int_equal(plan_make(&spec, &settings, NULL, NULL, &plan, &err), 0);
+	spec_done(&spec);
+	settings_done(&settings);
+	return plan;
+}
+
+static void ask(struct service_request q, const void *more, size_t more_len, const int *fds)
+{
+	char packet[SERVICE_PACKET_MAX];
+
+	memcpy(packet, &q, sizeof(q));
+	if (more)
+		memcpy(packet + sizeof(q), more, more_len);
+	assert_int_equal(msg_send(sock, packet, sizeof(q) + more_len, fds, fds ? 3 : 0), 0);
+}
+
+static struct service_report hear(void)
+{
+	struct service_report r;
+	struct pollfd wait = {.fd = sock, .events = POLLIN};
+	size_t n_fds;
+
+	assert_int_equal(poll(&wait, 1, 60000), 1);
+	assert_int_equal(msg_recv(sock, &r, sizeof(r), NULL, 0, &n_fds), sizeof(r));
+	if (r.kind == REPORT_FAILED)
+		print_message("failed: %s\n", r.error.text);
+	return r;
+}
+
+#define DISK (8ull << 20)
+
+static void ask_make(uint32_t island, const char *name)
+{
+	struct plan *p = plan_of(name, "true", DISK);
+
+	ask((struct service_request){.kind = SERVICE_MAKE, .island = island}, p, p->size, NULL);
+	free(p);
+}
+
+static void make(uint32_t island, const char *name)
+{
+	struct service_report r;
+	struct isolation iso;
+
+	ask_make(island, name);
+	r = hear();
+	assert_int_equal(r.kind, REPORT_READY);
+	assert_int_equal(r.island, island);
+	assert_int_equal(isolation_unpack(&r.isolation, &iso), 0);
+	assert_string_equal(iso.disk, "loop");
+	assert_int_equal(iso.degraded.len, 0);
+}
+
+static void tell_end(uint32_t island)
+{
+	ask((struct service_request){.kind = SERVICE_KILL,
+				     .island = island,
+				     .cause = CAUSE_CANCELLED},
+	    NULL, 0, NULL);
+}
+
+static void end(uint32_t island)
+{
+	struct service_report r;
+
+	tell_end(island);
+	r = hear();
+	assert_int_equal(r.kind, REPORT_GONE);
+	assert_int_equal(r.island, island);
+}
+
+/* What the command prints, both streams. */
+static int command(uint32_t island, uint32_t number, const char *name, const char *line, char *out,
+		   size_t size)
+{
+	_cleanup_(pipes_done) struct pipes pipes = PIPES_NONE;
+	struct plan *p = plan_of(name, line, DISK);
+	struct service_report r;
+	struct cay_error err;
+	size_t len = 0;
+	ssize_t n;
+
+	assert_int_equal(pipes_open(&pipes, 0, &err), 0);
+	ask((struct service_request){.kind = SERVICE_COMMAND, .island = island, .command = number},
+	    p, p->size, pipes.theirs);
+	pipes_close_theirs(&pipes);
+	(void)fd_set_nonblock(pipes.ours[1], 0);
+	while (len + 1 < size && (n = read(pipes.ours[1], out + len, size - 1 - len)) > 0)
+		len += (size_t)n;
+	out[len] = '\0';
+	free(p);
+	r = hear();
+	assert_int_equal(r.kind, REPORT_EXITED);
+	return r.status;
+}
+
+static void discard(const char *name)
+{
+	char names[1][ID_SIZE] = {""};
+
+	(void)snprintf(names[0], ID_SIZE, "%s", name);
+	ask((struct service_request){.kind = SERVICE_DISCARD}, names, sizeof(names), NULL);
+}
+
+static void keeps_files(void **state _unused_)
+{
+	char out[512];
+
+	make(1, FIRST);
+	assert_int_equal(loops(), 1);
+	assert_int_equal(command(1, 1, FIRST, "echo here >file; mkdir d; ls -A; stat -c '%u %a' .",
+				 out, sizeof(out)),
+			 0);
+	assert_string_equal(out, "d\nfile\n1000 755\n");
+	end(1);
+	assert_int_equal(loops(), 0);
+	assert_true(is_there(FIRST ".img"));
+	assert_false(is_there(FIRST ".new"));
+	make(2, FIRST);
+	(void)command(2, 1, FIRST, "cat file; stat -c %u file d", out, sizeof(out));
+	assert_string_equal(out, "here\n1000\n1000\n");
+	end(2);
+}
+
+/* It is asked for again while its last island is still ending. */
+static void waits_for_the_last_island(void **state _unused_)
+{
+	char out[64];
+
+	make(1, FIRST);
+	for (uint32_t n = 1; n <= 10; n++) {
+		struct service_report r;
+
+		(void)command(n, 1, FIRST,
+			      "dd if=/dev/zero of=f bs=1M count=4 2>/dev/null; "
+			      "echo x >>count; wc -l <count",
+			      out, sizeof(out));
+		assert_int_equal(strtoul(out, NULL, 10), n);
+		tell_end(n);
+		ask_make(n + 1, FIRST);
+		r = hear();
+		assert_int_equal(r.kind, REPORT_GONE);
+		r = hear();
+		assert_int_equal(r.kind, REPORT_READY);
+	}
+	end(11);
+}
+
+static void only_one_island_at_a_time(void **state _unused_)
+{
+	struct pollfd wait = {.fd = sock, .events = POLLIN};
+
+	make(1, FIRST);
+	ask_make(2, FIRST);
+	wait.fd = sock;
+	assert_int_equal(poll(&wait, 1, 300), 0);
+	assert_int_equal(loops(), 1);
+	tell_end(2);
+	assert_int_equal(hear().kind, REPORT_GONE);
+	end(1);
+}
+
+static void limits_bytes_and_files(void **state _unused_)
+{
+	char out[512];
+	unsigned long bytes, files;
+
+	make(1, FIRST);
+	(void)command(1, 1, FIRST, "cat /dev/zero >f 2>/dev/null; stat -c %s f; rm f", out,
+		      sizeof(out));
+	bytes = strtoul(out, NULL, 10);
+	assert_in_range(bytes, DISK - (1 << 20), DISK);
+	(void)command(1, 2, FIRST,
+		      "i=0; while true >f$i; do i=$((i+1)); done 2>/dev/null; ls | wc -l", out,
+		      sizeof(out));
+	files = strtoul(out, NULL, 10);
+	assert_in_range(files, 2000, 2100); /* 256 a MiB */
+	end(1);
+}
+
+static void is_no_way_to_rights(void **state _unused_)
+{
+	char out[512];
+
+	make(1, FIRST);
+	(void)command(1, 1, FIRST,
+		      "cp /usr/bin/id id; chmod 6755 id; ./id -u; mknod dev b 7 0 2>&1 | grep -c "
+		      "permitted; grep ' /workspace ' /proc/self/mountinfo | cut -d' ' -f6",
+		      out, sizeof(out));
+	assert_string_equal(out, "1000\n1\nrw,nosuid,nodev,relatime,idmapped\n");
+	end(1);
+}
+
+static void discards_and_sweeps(void **state _unused_)
+{
+	char names[1][ID_SIZE] = {FIRST};
+	int file;
+
+	make(1, FIRST);
+	make(2, SECOND);
+	end(2);
+	discard(SECOND);
+	end(1);
+	assert_false(is_there(SECOND ".img"));
+	make(3, SECOND);
+	end(3);
+	file = openat(kept_dir, SECOND ".new", O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+	assert_true(file >= 0);
+	(void)close(file);
+	assert_int_equal(mkdirat(kept_dir, "sbx_0000000000000000", 0700), 0);
+	assert_int_equal(mkdirat(kept_dir, "other", 0700), 0);
+	ask((struct service_request){.kind = SERVICE_SWEEP}, names, sizeof(names), NULL);
+	make(4, FIRST); /* by now it is done */
+	end(4);
+	assert_true(is_there(FIRST ".img"));
+	assert_false(is_there(SECOND ".img"));
+	assert_false(is_there(SECOND ".new"));
+	for (int tries = 0; is_there("sbx_0000000000000000.gone") && tries < 500; tries++)
+		(void)usleep(10000);
+	assert_false(is_there("sbx_0000000000000000"));
+	assert_false(is_there("sbx_0000000000000000.gone"));
+	assert_true(is_there("other"));
+}
+
+/* Also one whose image is made right now. */
+static void can_be_cancelled(void **state _unused_)
+{
+	for (uint32_t n = 1; n <= 20; n++) {
+		struct service_report r;
+
+		ask_make(n, SECOND);
+		tell_end(n);
+		r = hear();
+		if (r.kind == REPORT_READY)
+			r = hear();
+		assert_int_equal(r.kind, REPORT_GONE);
+		discard(SECOND);
+	}
+	make(100, FIRST);
+	end(100);
+	assert_false(is_there(SECOND ".new"));
+	assert_false(is_there(SECOND ".img"));
+}
+
+static void refuses(void **state _unused_)
+{
+	struct plan *p = plan_of(FIRST, "true", DISK);
+	struct service_report r;
+	char bad[ID_SIZE] = "sbx_../../../etc/passwd";
+	const int fds[3] = {sock, sock, sock};
+
+	ask((struct service_request){.kind = SERVICE_RUN, .island = 1}, p, p->size, fds);
+	assert_int_equal(hear().error.code, CAY_E_INVALID);
+	ask((struct service_request){.kind = SERVICE_AHEAD, .command = 1}, p, p->size, NULL);
+	assert_int_equal(hear().error.code, CAY_E_INVALID);
+	ask((struct service_request){.kind = SERVICE_DISCARD}, bad, sizeof(bad), NULL);
+	assert_int_equal(hear().error.code, CAY_E_INVALID);
+	ask((struct service_request){.kind = SERVICE_DISCARD}, FIRST, 7, NULL);
+	assert_int_equal(hear().error.code, CAY_E_INVALID);
+	free(p);
+	p = plan_of(FIRST, "true", 1ull << 43);
+	ask((struct service_request){.kind = SERVICE_MAKE, .island = 2}, p, p->size, NULL);
+	r = hear();
+	assert_int_equal(r.kind, REPORT_FAILED);
+	assert_int_equal(r.error.code, CAY_E_AT_CAPACITY);
+	free(p);
+	/* Not ours: whatever somebody else could have written. */
+	make(3, FIRST);
+	end(3);
+	assert_int_equal(fchownat(kept_dir, FIRST ".img", 1234, 1234, 0), 0);
+	ask_make(4, FIRST);
+	assert_int_equal(hear().kind, REPORT_FAILED);
+	assert_int_equal(renameat(kept_dir, FIRST ".img", kept_dir, "x"), 0);
+	assert_int_equal(symlinkat("x", kept_dir, FIRST ".img"), 0);
+	ask_make(5, FIRST);
+	assert_int_equal(hear().kind, REPORT_FAILED);
+	assert_int_equal(loops(), 0);
+}
+
+static void nothing_outlives_the_launcher(void **state _unused_)
+{
+	char out[64];
+
+	for (uint32_t n = 1; n <= 20; n++) {
+		make(1, FIRST);
+		(void)command(1, 1, FIRST, "echo x >>count; sync; wc -l <count", out, sizeof(out));
+		assert_int_equal(strtoul(out, NULL, 10), n);
+		ask_make(2, SECOND); /* is being made */
+		assert_int_equal(kill(launcher, SIGKILL), 0);
+		assert_int_equal(waitpid(launcher, NULL, 0), launcher);
+		(void)close(sock);
+		start_launcher();
+	}
+	discard(SECOND);
+	make(1, FIRST);
+	end(1);
+}
+
+static void the_directory_is_ours(void **state _unused_)
+{
+	struct cay_error err;
+	int dir;
+
+	assert_int_equal(renameat(state_dir, KEPT_DIR, state_dir, "away"), 0);
+	assert_int_equal(symlinkat("away", state_dir, KEPT_DIR), 0);
+	assert_int_equal(kept_open_dir(state_dir, &dir, &err), -1);
+	assert_int_equal(unlinkat(state_dir, KEPT_DIR, 0), 0);
+	assert_int_equal(mkdirat(state_dir, KEPT_DIR, 0700), 0);
+	assert_int_equal(fchownat(state_dir, KEPT_DIR, 1234, 1234, 0), 0);
+	assert_int_equal(kept_open_dir(state_dir, &dir, &err), -1);
+	assert_int_equal(err.code, CAY_E_POLICY);
+	assert_int_equal(fchownat(state_dir, KEPT_DIR, 0, 0, 0), 0);
+	assert_int_equal(fchmodat(state_dir, KEPT_DIR, 0770, 0), 0);
+	assert_int_equal(kept_open_dir(state_dir, &dir, &err), -1);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(keeps_files, start, stop),
+		cmocka_unit_test_setup_teardown(waits_for_the_last_island, start, stop),
+		cmocka_unit_test_setup_teardown(only_one_island_at_a_time, start, stop),
+		cmocka_unit_test_setup_teardown(limits_bytes_and_files, start, stop),
+		cmocka_unit_test_setup_teardown(is_no_way_to_rights, start, stop),
+		cmocka_unit_test_setup_teardown(discards_and_sweeps, start, stop),
+		cmocka_unit_test_setup_teardown(can_be_cancelled, start, stop),
+		cmocka_unit_test_setup_teardown(refuses, start, stop),
+		cmocka_unit_test_setup_teardown(nothing_outlives_the_launcher, start, stop),
+		cmocka_unit_test_setup_teardown(the_directory_is_ours, start, stop),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
