@@ -36,15 +36,14 @@ const char *cli_style(int fd, enum style style)
 	return wants_colour(fd) ? sequences[style] : "";
 }
 
-/* Messages carry names that others chose: on a terminal they must not act. */
-static int append_harmless(struct buf *out, struct buf *text)
+int cli_append_harmless(struct buf *out, char *text, size_t len)
 {
 	struct text_filter filter = {0};
+	int r;
 
-	text_flatten(text->data, text->len);
-	if (text_filter_feed(&filter, out, text->data, text->len) < 0)
-		return -1;
-	return text_filter_end(&filter, out);
+	text_flatten(text, len);
+	r = text_filter_feed(&filter, out, text, len);
+	return r < 0 ? r : text_filter_end(&filter, out);
 }
 
 /* The styles are of the prefix and of the message. One write, so that lines stay whole. */
@@ -56,7 +55,8 @@ static void say(enum style prefix, enum style message, const char *fmt, va_list 
 	if (buf_vprintf(&text, fmt, ap) < 0 ||
 	    buf_printf(&line, "%scay:%s%s ", cli_style(STDERR_FILENO, prefix), plain,
 		       cli_style(STDERR_FILENO, message)) < 0 ||
-	    append_harmless(&line, &text) < 0 || buf_printf(&line, "%s\n", plain) < 0)
+	    cli_append_harmless(&line, text.data, text.len) < 0 ||
+	    buf_printf(&line, "%s\n", plain) < 0)
 		return;
 	(void)fd_write_all(STDERR_FILENO, line.data, line.len);
 }

@@ -59,6 +59,14 @@ int cli_error(const struct cay_error *err, bool json);
 void cli_say(const char *fmt, ...) _printf_(1, 2);
 void cli_note(const char *fmt, ...) _printf_(1, 2);
 
+struct buf;
+
+/*
+ * Appends names that others chose as one line that does not act on a terminal; text is
+ * changed. 0 or -errno.
+ */
+int cli_append_harmless(struct buf *out, char *text, size_t len);
+
 enum style { STYLE_PLAIN, STYLE_STRONG, STYLE_QUIET, STYLE_GOOD, STYLE_BAD, STYLE_DOUBT };
 
 /*

@@ -2,6 +2,7 @@
 
 #include "base/attr.h"
 #include "base/clock.h"
+#include "base/fd.h"
 #include "base/json.h"
 #include "base/parse.h"
 #include "base/text.h"
@@ -40,6 +41,7 @@ void cp_progress(void *ctx, size_t bytes)
 {
 	struct cp *c = ctx;
 	uint64_t now = clock_now_ns();
+	_cleanup_(buf_done) struct buf line = BUF(1024);
 	char size[32], name[48];
 
 	c->bytes += bytes;
@@ -48,9 +50,9 @@ void cp_progress(void *ctx, size_t bytes)
 	c->shown_ns = now;
 	c->shown = true;
 	(void)snprintf(name, sizeof(name), "%s", c->name ? c->name : "");
-	text_flatten(name, text_utf8_whole(name, strlen(name)));
-	(void)dprintf(STDERR_FILENO, "\r\033[K%10s  %s", format_size(c->bytes, size, sizeof(size)),
-		      name);
+	if (buf_printf(&line, "\r\033[K%10s  ", format_size(c->bytes, size, sizeof(size))) == 0 &&
+	    cli_append_harmless(&line, name, text_utf8_whole(name, strlen(name))) == 0)
+		(void)fd_write_all(STDERR_FILENO, line.data, line.len);
 }
 
 void cp_name(const char *path, char *text, size_t size)

@@ -130,14 +130,35 @@ static void finish(struct remote *r, const struct taker *t, bool cut)
 	r->used = true;
 }
 
-static int converse(struct remote *r, struct taker *t, struct cay_error *err)
+/* 0, 1: the daemon answered before all was sent, or -1. */
+static int ask_once(struct remote *r, struct taker *t, struct cay_error *err)
 {
 	int s;
 
-	t->refusal = BUF(REFUSAL_MAX);
 	http_parser_reset(r->parser);
 	s = remote_send(r, t->ask, err);
-	if (s < 0 || receive(r, t, err) < 0) {
+	return s < 0 || receive(r, t, err) < 0 ? -1 : s;
+}
+
+/* A connection that was kept may be closed just when it is used again: nothing was lost then. */
+static bool may_ask_again(const struct remote *r, const struct taker *t, bool kept)
+{
+	return kept && !r->signal && strcmp(t->ask->method, "GET") == 0 &&
+	       !http_parser_begun(r->parser);
+}
+
+static int converse(struct remote *r, struct taker *t, struct cay_error *err)
+{
+	bool kept = r->used && r->fd >= 0;
+	int s;
+
+	t->refusal = BUF(REFUSAL_MAX);
+	s = ask_once(r, t, err);
+	if (s < 0 && may_ask_again(r, t, kept)) {
+		fd_closep(&r->fd);
+		s = ask_once(r, t, err);
+	}
+	if (s < 0) {
 		fd_closep(&r->fd);
 		s = -1;
 	} else {

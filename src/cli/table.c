@@ -3,7 +3,6 @@
 #include "base/attr.h"
 #include "base/buf.h"
 #include "base/fd.h"
-#include "base/text.h"
 #include "cli/cli.h"
 
 #include <assert.h>
@@ -13,6 +12,7 @@
 #include <unistd.h>
 
 #define TABLE_BYTES_MAX (16u << 20)
+#define CELL_BYTES_MAX  (64u << 10)
 
 void table_done(struct table *t)
 {
@@ -21,12 +21,15 @@ void table_done(struct table *t)
 
 int table_add(struct table *t, const char *cell, struct cay_error *err)
 {
-	int r = strv_add(&t->cells, cell && cell[0] ? cell : "-");
+	_cleanup_(buf_done) struct buf text = BUF(CELL_BYTES_MAX),
+				       harmless = BUF(4 * CELL_BYTES_MAX);
+	int r = buf_append_str(&text, cell && cell[0] ? cell : "-");
 
-	if (r < 0)
-		return cay_fail(err, CAY_E_TOO_LARGE, -r, "make the table");
-	text_flatten(t->cells.items[t->cells.len - 1], strlen(t->cells.items[t->cells.len - 1]));
-	return 0;
+	if (r == 0)
+		r = cli_append_harmless(&harmless, text.data, text.len);
+	if (r == 0)
+		r = strv_add(&t->cells, buf_str(&harmless));
+	return r < 0 ? cay_fail(err, CAY_E_TOO_LARGE, -r, "make the table") : 0;
 }
 
 static void measure(const struct table *t, int width[TABLE_COLUMNS_MAX])
