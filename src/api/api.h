@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 struct cay_error;
+struct file_watch;
 struct events;
 struct keeper;
 struct metrics;
@@ -34,6 +35,7 @@ struct api {
 	struct server *server;
 	struct runs *runs;
 	struct sandboxes *sandboxes;
+	struct file_watch *watches; /* files_watch.c's */
 	struct terminals *terminals;
 	bool draining; /* no new work is taken */
 };

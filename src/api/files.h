@@ -7,6 +7,11 @@
 
 #include "api/router.h"
 
+struct api;
+
 extern const struct route route_file_read, route_file_write, route_file_remove, route_file_list,
 	route_file_stat, route_file_mkdir, route_file_move, route_file_pack, route_file_unpack,
 	route_file_watch;
+
+/* The daemon ends: those who watch are told so, and left. */
+void files_watch_leave(struct api *api);

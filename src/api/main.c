@@ -7,6 +7,7 @@
 #include "api/caller.h"
 #include "api/confine.h"
 #include "api/events.h"
+#include "api/files.h"
 #include "api/idempotency.h"
 #include "api/inherit.h"
 #include "api/keeper.h"
@@ -25,7 +26,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -87,6 +87,7 @@ static void on_signal(struct loop_fd *f, uint32_t events _unused_)
 	d->api.draining = true;
 	logs_leave(d->api.sandboxes);
 	terminals_leave(d->api.terminals);
+	files_watch_leave(&d->api);
 	server_drain(d->api.server);
 	events_end(d->api.events);
 	(void)loop_after(d->api.loop, &d->drain, 0);
@@ -176,15 +177,6 @@ static int start_server(struct api *api, bool tcp, struct cay_error *err)
 	return tcp ? server_listen(api->server, API_FD_TCP, err) : 0;
 }
 
-/* Versions of runtimes that were found once; what is below HOME is not ours to see. */
-static void keep_cache(void)
-{
-	char path[PATH_MAX];
-
-	if (getcwd(path, sizeof(path)))
-		(void)setenv("XDG_CACHE_HOME", path, 1);
-}
-
 static int confine(const struct api *api, struct cay_error *err)
 {
 	int landlock;
@@ -211,7 +203,8 @@ static int start(struct daemon *d, struct cay_error *err)
 		return -1;
 	if (fchdir(API_FD_STATE) < 0)
 		return cay_fail(err, CAY_E_INTERNAL, errno, "enter the state directory");
-	keep_cache();
+	/* Versions of runtimes that were found once are kept there, too, wherever it is. */
+	(void)setenv("XDG_CACHE_HOME", "/proc/self/cwd", 1);
 	api->loop = loop_new();
 	if (!api->loop || catch_signals(d) < 0)
 		return cay_fail(err, CAY_E_INTERNAL, errno, "start the loop");

@@ -2,9 +2,11 @@
 
 import ast
 import collections
+import importlib.util
 import os
 import pathlib
 import re
+import runpy
 import shutil
 import subprocess
 import sys
@@ -329,3 +331,13 @@ def test_languages_are_described():
             assert f"- **{language.title}**: {language.special}" in text
     known = re.findall(r'\.name = "([^"]+)",\n', (ROOT / "src/spec/language.c").read_text())
     assert known == [l.name for l in LANGUAGES]
+
+
+# The API's description
+
+def test_the_description_is_what_is_served():
+    """tools/openapi was called after the last change of api/openapi.yaml."""
+    if not importlib.util.find_spec("yaml"):
+        must_work("there is no python3-yaml")
+    tool = runpy.run_path(str(ROOT / "tools" / "openapi"))
+    assert tool["text"]() == (ROOT / "api" / "openapi.json").read_text()

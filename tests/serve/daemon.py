@@ -113,6 +113,7 @@ class Daemon:
             raise
         assert code == 0, (code, self.log)
         assert self.expect_errors or '"level":"error"' not in self.log, self.log
+        assert "Sanitizer" not in self.log and "runtime error" not in self.log, self.log
         assert not self.socket.exists()
 
     def restart(self):
@@ -131,10 +132,12 @@ class Daemon:
     def kill9(self, which):
         """One of serve, launcher, api. All but serve come back by themselves: waits for that."""
         self.expect_errors = True
-        began = len(self.log_file.read_bytes())
-        os.kill(self.pids()[which], signal.SIGKILL)
+        began, pids = len(self.log_file.read_bytes()), self.pids()
+        os.kill(pids[which], signal.SIGKILL)
         if which == "serve":
             self.process.wait(10)
+            # The others follow it; the socket is theirs until then.
+            wait_until(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in pids.values()), 10, "their end")
         else:
             wait_until(lambda: self._serves(began), 15 * SLOWNESS, "the daemon's second start")
 

@@ -321,9 +321,14 @@ static void pauses(void **state _unused_)
 	assert_int_equal(r.kind, REPORT_USAGE);
 	(void)usleep(100000);
 	assert_true(read(pipes.ours[1], text, sizeof(text)) > 0);
-	/* Also one that is paused can be ended. */
+	/* One that is paused takes no orders, so nobody waits for it; and it can be ended. */
 	ask((struct service_request){.kind = SERVICE_FREEZE, .island = 1}, NULL, NULL);
 	(void)hear();
+	ask((struct service_request){.kind = SERVICE_COMMAND, .island = 1, .command = 2}, p,
+	    (int[]){0, 0, 0});
+	r = hear();
+	assert_int_equal(r.kind, REPORT_FAILED);
+	assert_int_equal(r.error.code, CAY_E_CONFLICT);
 	end(1);
 	free(p);
 }

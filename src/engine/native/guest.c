@@ -9,11 +9,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define SETUP_MS    30000
-#define CPU_TICK_MS 20
+#define SETUP_MS     30000
+#define CPU_TICK_MS  20
+#define SEND_SECONDS 2
 
 void service_report(struct service *s, const struct service_report *r)
 {
@@ -98,7 +101,7 @@ void command_kill(struct command *c, enum cause cause)
 		c->cause = cause;
 	if (c->cgroup.dir >= 0)
 		command_cgroup_kill(&c->cgroup);
-	else
+	else if (!g->frozen)
 		(void)launched_clear(&g->island); /* no way to tell them apart: all of them */
 }
 
@@ -297,6 +300,16 @@ static void on_end(struct loop_fd *f, uint32_t events _unused_)
 	(void)loop_after(s->loop, &s->stock, 0);
 }
 
+/* Its PID 1 may be slow, as it has the island's share of the CPU; it may not hold us up. */
+static int limit_sending(const struct guest *g)
+{
+	const struct timeval wait = {.tv_sec = SEND_SECONDS};
+
+	return setsockopt(g->island.control, SOL_SOCKET, SO_SNDTIMEO, &wait, sizeof(wait)) < 0
+		       ? -errno
+		       : 0;
+}
+
 int guest_watch(struct guest *g)
 {
 	struct loop *l = g->service->loop;
@@ -306,7 +319,9 @@ int guest_watch(struct guest *g)
 	g->end = (struct loop_fd){.fd = g->island.pidfd, .ready = on_end, .ctx = g};
 	g->oom = (struct loop_fd){.fd = g->island.cgroup.oom_event, .ready = on_oom, .ctx = g};
 	g->tick = (struct loop_timer){.fire = on_tick, .ctx = g};
-	r = loop_add(l, &g->control, EPOLLIN);
+	r = limit_sending(g);
+	if (r == 0)
+		r = loop_add(l, &g->control, EPOLLIN);
 	if (r == 0)
 		r = loop_add(l, &g->end, EPOLLIN);
 	if (r == 0 && g->oom.fd >= 0)

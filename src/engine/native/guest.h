@@ -31,6 +31,7 @@ struct guest {
 	struct service *service;
 	uint32_t number;
 	bool single; /* SERVICE_RUN: it ends with its only program */
+	bool frozen; /* its PID 1 hears nothing */
 	struct plan *plan;
 	struct launched island;
 	struct loop_fd control, end, oom;

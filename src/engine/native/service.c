@@ -83,6 +83,8 @@ static int do_command(struct guest *g, const struct service_request *q, const st
 	if (g->single || q->command == 0 || q->command == CHECK_COMMAND ||
 	    command_find(g, q->command) || q->flags & (ORDER_LAST | ORDER_HELD | ORDER_CGROUP))
 		return cay_fail(err, CAY_E_INVALID, 0, "command %u can't be started", q->command);
+	if (g->frozen)
+		return cay_fail(err, CAY_E_CONFLICT, 0, "the island is paused");
 	if (!plan_fits_command(g->plan, p))
 		return cay_fail(err, CAY_E_INVALID, 0, "the command's plan is not this island's");
 	return command_start(g, q->command, q->flags, p, fds, err);
@@ -107,7 +109,10 @@ static int do_freeze(struct guest *g, bool on, struct cay_error *err)
 	if (r == -ENOTSUP)
 		return cay_fail(err, CAY_E_UNSUPPORTED, 0,
 				"this machine has no cgroup v2 tree to pause islands by");
-	return r < 0 ? cay_fail(err, CAY_E_ENGINE, -r, on ? "pause the island" : "resume it") : 0;
+	if (r < 0)
+		return cay_fail(err, CAY_E_ENGINE, -r, on ? "pause the island" : "resume it");
+	g->frozen = on;
+	return 0;
 }
 
 static void report_usage(struct guest *g)
@@ -157,7 +162,8 @@ static int with_guest(struct service *s, const struct service_request *q, const 
 	case SERVICE_KILL:
 		return do_kill(g, q);
 	case SERVICE_CLEAR:
-		(void)launched_clear(&g->island);
+		if (!g->frozen)
+			(void)launched_clear(&g->island);
 		return 0;
 	case SERVICE_FREEZE:
 	case SERVICE_THAW:

@@ -1,16 +1,13 @@
-"""A daemon of its own for the tests of a module, and sandboxes in it."""
+"""Sandboxes with files, in daemons of both kinds."""
 import pytest
 
-from serve_support import Daemon, must_work, CAY
-import os
+from serve_support import Client
 
 
-@pytest.fixture(scope="session")
-def daemon(tmp_path_factory):
-    if not os.access(CAY, os.X_OK):
-        must_work(f"{CAY} is not built")
-    with Daemon(tmp_path_factory.mktemp("serve")) as d:
-        yield d
+@pytest.fixture(scope="module")
+def daemon(daemon):
+    """The one of the directory above, as these tests talk to it."""
+    return Client(daemon)
 
 
 @pytest.fixture

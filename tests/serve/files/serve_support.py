@@ -1,116 +1,54 @@
-"""The daemon as its clients meet it: over its socket, with a time-out on everything."""
+"""What the tests of files need beside a daemon: a client that streams, and sandboxes."""
 import contextlib
-import http.client
 import json
 import os
 import pathlib
 import re
 import socket
-import subprocess
+import threading
 import time
 import urllib.parse
 
-import pytest
+import daemon as serve
+from support import Cay
 
-ROOT = pathlib.Path(__file__).resolve().parents[3]
-CAY = os.environ.get("CAY_BIN", str(ROOT / "build" / "cay"))
 SOAK = os.environ.get("CAY_SOAK") == "1"
 SANITIZED = os.environ.get("CAY_SANITIZED") == "1"
 TIMEOUT = 60
+Connection = serve.Unix
+# What the daemon may take more for a transfer of any size, in bytes. The sanitizer holds back what was freed.
+GROWTH_MAX = (320 if SANITIZED else 4) << 20
 
 
-def must_work(reason):
-    if os.environ.get("CAY_MUST_WORK") == "1":
-        pytest.fail(f"must work here, but: {reason}", pytrace=False)
-    pytest.skip(reason)
-
-
-class Connection(http.client.HTTPConnection):
-    def __init__(self, path, timeout=TIMEOUT):
-        super().__init__("localhost", timeout=timeout)
-        self.path = path
-
-    def connect(self):
-        self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.settimeout(self.timeout)
-        self.sock.connect(self.path)
-
-
-class Answer:
-    def __init__(self, answer, body):
-        self.status, self.headers, self.body = answer.status, answer.headers, body
-
-    @property
-    def json(self):
-        return json.loads(self.body)
-
-    @property
-    def error(self):
-        """The error object, which must be whole."""
-        error = self.json["error"]
-        assert set(error) == {"code", "message", "hint", "details", "request_id"}
-        return error
-
+class Answer(serve.Answer):
     @property
     def failure(self):
         return self.status, self.error["code"]
 
 
-class Daemon:
-    def __init__(self, place):
-        self.socket = str(place / "s")
-        self.place = place
-        self.log = open(place / "log", "w+b")
-        self.process = None
-
-    def __enter__(self):
-        self.process = subprocess.Popen([CAY, "serve", "--socket", self.socket, "--state",
-                                         self.place / "state"], stderr=self.log, stdin=subprocess.DEVNULL)
-        end = time.monotonic() + 30
-        while True:
-            with contextlib.suppress(OSError):
-                if self.ask("GET", "/v1/health").status == 200:
-                    return self
-            assert self.process.poll() is None and time.monotonic() < end, self.words()
-            time.sleep(0.05)
-
-    def __exit__(self, *_):
-        self.process.terminate()
-        try:
-            self.process.wait(timeout=30)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
-        self.log.close()
-
-    def words(self):
-        self.log.seek(0)
-        return self.log.read().decode("utf-8", "replace")
+class Client:
+    def __init__(self, daemon):
+        self.daemon, self.socket = daemon, str(daemon.socket)
 
     def pids(self):
-        """Of the daemon's own processes: launcher and cay-api, by name."""
-        found = {}
-        children = pathlib.Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
-        for pid in children.read_text().split():
-            exe = os.readlink(f"/proc/{pid}/exe")
-            found["api" if exe.endswith("cay-api") else "launcher"] = int(pid)
-        return found
+        return self.daemon.pids()
 
     def rss(self):
-        """Resident memory of both in bytes."""
+        """Resident memory of launcher and api in bytes."""
         def one(pid):
             text = pathlib.Path(f"/proc/{pid}/status").read_text()
             return int(re.search(r"^VmRSS:\s+(\d+)", text, re.M)[1]) * 1024
-        return {name: one(pid) for name, pid in self.pids().items()}
+        pids = self.pids()
+        return {name: one(pids[name]) for name in ("launcher", "api")}
 
     def connect(self, timeout=TIMEOUT):
-        return Connection(self.socket, timeout)
+        return self.daemon.connection(timeout=timeout)
 
     def ask(self, method, path, body=None, headers=None, timeout=TIMEOUT):
         with contextlib.closing(self.connect(timeout)) as c:
             c.request(method, path, body=body, headers=headers or {})
             answer = c.getresponse()
-            return Answer(answer, answer.read())
+            return Answer(answer.status, answer.getheaders(), answer.read())
 
     def json(self, method, path, body, **kwargs):
         return self.ask(method, path, json.dumps(body), {"Content-Type": "application/json"}, **kwargs)
@@ -123,7 +61,22 @@ class Daemon:
         try:
             yield s
         finally:
-            self.ask("DELETE", s.url)
+            with contextlib.suppress(OSError):
+                self.ask("DELETE", s.url)
+
+
+class Daemon(Client):
+    """One of root's, from `with` to its end, for tests that need no other."""
+
+    def __init__(self, place):
+        super().__init__(serve.Daemon(Cay(place, place, place), place))
+
+    def __enter__(self):
+        self.daemon.start()
+        return self
+
+    def __exit__(self, *_):
+        self.daemon.stop()
 
 
 def query(**params):
@@ -182,3 +135,34 @@ class Sandbox:
         while (busy := self.show()["busy"]) and time.monotonic() < end:
             time.sleep(0.05)
         return busy == 0
+
+
+class Watch:
+    """Those who watch, for 20 seconds."""
+
+    def __init__(self, sandbox, path, **params):
+        self.connection = sandbox.daemon.connect(timeout=15)
+        self.connection.request("GET", f"{sandbox.url}/files/watch{query(path=path, **params)}")
+        self.answer = self.connection.getresponse()
+        assert self.answer.status == 200 and self.answer.headers["content-type"] == "text/event-stream"
+        # Heartbeats would keep a time-out of the socket's from ever coming.
+        self.timer = threading.Timer(20, self.connection.sock.shutdown, [socket.SHUT_RDWR])
+        self.timer.start()
+
+    def next(self):
+        """The next event, or None at the end."""
+        name = None
+        while line := self.answer.readline().decode().rstrip("\n"):
+            if line.startswith(":"):
+                assert self.answer.readline() == b"\n"
+            elif line.startswith("event: "):
+                name = line[7:]
+            else:
+                data = json.loads(line.removeprefix("data: "))
+                assert self.answer.readline() == b"\n"
+                return name, data
+        return None
+
+    def close(self):
+        self.timer.cancel()
+        self.connection.close()
