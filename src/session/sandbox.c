@@ -64,32 +64,36 @@ static void answer_all(struct sandbox *s, const struct cay_error *err)
 	s->busy--;
 }
 
-/* It has no island any more, and can be started again. */
+/*
+ * It has no island any more, and can be started again. Who only wanted to look at it
+ * sees that.
+ */
 static void note_stopped(struct sandbox *s, const char *reason)
 {
 	struct store *store = s->all->config.store;
-	struct cay_error unused;
+	struct cay_error err;
 
 	s->state = SANDBOX_STOPPED;
 	s->stands = false;
 	s->memory_bytes = s->processes = 0;
 	if (store)
 		(void)store_sandbox_set_state(store, s->id, SANDBOX_STOPPED, reason,
-					      sandbox_now_ms(), &unused);
+					      sandbox_now_ms(), &err);
+	(void)cay_fail(&err, CAY_E_CONFLICT, 0, "the sandbox %s was stopped: %s", s->id, reason);
+	s->busy++;
+	while (s->waits)
+		answer(s, s->waits->kind == SERVICE_USAGE ? NULL : &err);
+	s->busy--;
 }
 
 static void idle_out(struct sandbox *s)
 {
-	struct cay_error err;
-
 	if (!s->body->persistent) {
 		sandbox_end(s, "idle");
 		return;
 	}
 	islands_forget(s->all->config.place.islands, &s->ref);
 	note_stopped(s, "idle");
-	(void)cay_fail(&err, CAY_E_CONFLICT, 0, "the sandbox %s was idle and is stopped", s->id);
-	answer_all(s, &err);
 }
 
 static void on_reaper(struct loop_timer *t)
@@ -264,11 +268,11 @@ static void on_gone(struct sandbox *s, const struct service_report *r)
 	s->stands = false;
 	s->busy++; /* what is told of it may free what it held */
 	sandbox_tell_gone(s, r);
-	(void)cay_fail(&err, CAY_E_EXPIRED, 0, "the sandbox %s has ended", s->id);
-	answer_all(s, &err);
 	if (s->body->persistent && sandbox_is_alive(s->state))
 		note_stopped(s, why);
-	else
+	(void)cay_fail(&err, CAY_E_EXPIRED, 0, "the sandbox %s has ended", s->id);
+	answer_all(s, &err);
+	if (s->state != SANDBOX_STOPPED)
 		note_end(s, why);
 	s->busy--;
 	sandbox_look_for_end(s);

@@ -72,6 +72,19 @@ def test_size(sandbox, size):
     assert out.decode().split() == [str(size.get("rows", 24)), str(size.get("cols", 80))]
 
 
+def test_one_that_is_stopped_is_started(daemon):
+    if os.geteuid() != 0:
+        pytest.skip("needs loop devices")
+    with daemon.sandbox(persistent=True, idle_timeout=1) as sandbox:
+        end = time.monotonic() + 10
+        while daemon.ask("GET", sandbox.url).json["state"] != "stopped":
+            assert time.monotonic() < end
+            time.sleep(0.1)
+        with shell(sandbox) as t:
+            t.type("stat -f -c %T /workspace\n")
+            t.until("ext2/ext3\r\n")
+
+
 def test_resize(sandbox):
     line = "trap 'stty size' WINCH; stty size; while :; do sleep 0.05; done"
     with Terminal(sandbox, command=line, cols=90, rows=30) as t:
