@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import re
 import shutil
 import sys
 import tempfile
@@ -21,8 +22,26 @@ def nothing_left():
     """A daemon keeps islands ready, which come and go: what is left is looked at when it has ended."""
 
 
+def family(pid):
+    """It and all below it."""
+    found = {str(pid)}
+    try:
+        children = pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    except OSError:
+        children = []
+    return found.union(*map(family, children))
+
+
+def belongs(trace, pids):
+    """Whether it is a process of these, or a cgroup that one of them made."""
+    found = re.match(r"process (\d+) |cgroup .*/cay-(\d+)-", trace)
+    return bool(found) and (found[1] or found[2]) in pids
+
+
 class Maker:
     """Starts daemons, and sees to it that each ends in order and leaves nothing."""
+
+    every = []  # of all makers: a file's daemon lives on beside that of a test
 
     def __init__(self, scratch):
         self.scratch, self.made = scratch, []
@@ -47,6 +66,7 @@ class Maker:
                 must_work(f"an ordinary user has no sandbox here: {probe.errors}")
         daemon = Daemon(cay, place, settings, who)
         self.made.append(daemon)
+        self.every.append(daemon)
         return daemon.start()
 
     def end(self):
@@ -55,6 +75,8 @@ class Maker:
                 if daemon.process.returncode is None:
                     daemon.stop()
             left = new_traces(self.before, self.scratch / "tmp", grace=5.0)
+            others = set().union(*(family(d.process.pid) for d in self.every if d.process.poll() is None))
+            left = {trace for trace in left if not belongs(trace, others)}
             assert not left, f"left behind: {sorted(left)}"
         finally:
             for daemon in self.made:
