@@ -515,9 +515,8 @@ const struct verb verb_serve = {
 	.name = "serve",
 	.summary = "runs the daemon: live sandboxes and an HTTP API",
 	.usage = "[--socket PATH] [--listen HOST:PORT] [--state DIR]",
-	.about =
-		"Serves the HTTP API on a unix socket, and on HOST:PORT if asked to, until it is\n"
-		"told to end (SIGTERM, Ctrl-C): then it waits for what runs. Twice ends it at once.\n",
+	.about = "Serves the HTTP API on a unix socket, and on HOST:PORT if asked to, until it is\n"
+		 "told to end (SIGTERM, Ctrl-C): it waits for what runs. Twice ends it at once.\n",
 	.examples = "  cay serve\n"
 		    "  cay serve --listen 127.0.0.1:8600\n",
 	.rows = rows,
