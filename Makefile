@@ -56,7 +56,7 @@ asan: build-asan/build.ninja
 	@meson test -C build-asan --no-rebuild --print-errorlogs --num-processes 2
 	@CAY_BIN=$(CURDIR)/build-asan/cay CAY_API_SERVER=$(CURDIR)/build-asan/tests/api_server \
 		CAY_SANITIZED=1 /usr/bin/python3 -m pytest -q -p no:cacheprovider \
-		tests/integration tests/api $(TESTS)
+		tests/integration tests/api tests/serve $(TESTS)
 
 test:
 	@tools/setup test

@@ -10,6 +10,7 @@
 #include "spec/fields.h"
 #include "spec/request.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 
@@ -127,6 +128,7 @@ static bool begin_next(struct batch *b)
 	int64_t retry_s = 0;
 	struct cay_error err;
 
+	assert(slot); /* there are as many as run at once */
 	slot->index = b->next;
 	if (read_one(b, b->next, &ask.body, &err) == 0)
 		slot->run = run_start(api_of(b->x), &ask, &retry_s, &err);

@@ -515,6 +515,8 @@ static void terminal(struct exchange *x)
 	if (!s)
 		return;
 	t = find_or_open(x, s, &err);
+	if (t)
+		exchange_set_target(x, t->id);
 	if (!t)
 		exchange_fail(x, &err);
 	else if (attach(t, x) < 0 && !request_query(exchange_request(x), "terminal"))

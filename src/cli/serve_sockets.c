@@ -19,6 +19,10 @@
 
 #define BACKLOG 4096
 
+/* One that was killed a moment ago still dies: what it holds is free soon. */
+#define TRIES        100
+#define TRY_AGAIN_US 20000
+
 int serve_make_dirs(const char *path, unsigned mode, struct cay_error *err)
 {
 	char part[PATH_MAX];
@@ -29,6 +33,16 @@ int serve_make_dirs(const char *path, unsigned mode, struct cay_error *err)
 			return cay_fail(err, CAY_E_INTERNAL, errno, "make the directory %s", part);
 	}
 	return 0;
+}
+
+static bool take_lock(int fd)
+{
+	for (int n = 0; n < TRIES; n++) {
+		if (flock(fd, LOCK_EX | LOCK_NB) == 0)
+			return true;
+		(void)usleep(TRY_AGAIN_US);
+	}
+	return false;
 }
 
 int serve_open_state(const char *path, int *ret_dir, int *ret_lock, struct cay_error *err)
@@ -46,7 +60,7 @@ int serve_open_state(const char *path, int *ret_dir, int *ret_lock, struct cay_e
 	if (lock < 0)
 		return cay_fail(err, CAY_E_INTERNAL, errno, "write to the state directory %s",
 				path);
-	if (flock(lock, LOCK_EX | LOCK_NB) < 0) {
+	if (!take_lock(lock)) {
 		(void)cay_fail(err, CAY_E_CONFLICT, 0,
 			       "a daemon with the state directory %s runs already", path);
 		return cay_hint(err,
@@ -57,17 +71,28 @@ int serve_open_state(const char *path, int *ret_dir, int *ret_lock, struct cay_e
 	return 0;
 }
 
+static bool is_listened_on(const struct sockaddr_un *at)
+{
+	for (int n = 0; n < TRIES; n++) {
+		_cleanup_(fd_closep) int probe = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+		if (probe < 0 || connect(probe, (const struct sockaddr *)at, sizeof(*at)) < 0)
+			return false;
+		(void)usleep(TRY_AGAIN_US);
+	}
+	return true;
+}
+
 /* One that is left from a daemon that was killed refuses; one that answers is in use. */
 static int remove_stale(const struct sockaddr_un *at, struct cay_error *err)
 {
-	_cleanup_(fd_closep) int probe = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	struct stat st;
 
 	if (lstat(at->sun_path, &st) < 0 && errno == ENOENT)
 		return 0;
 	if (!S_ISSOCK(st.st_mode))
 		return cay_fail(err, CAY_E_CONFLICT, 0, "%s is there, and no socket", at->sun_path);
-	if (probe >= 0 && connect(probe, (const struct sockaddr *)at, sizeof(*at)) == 0) {
+	if (is_listened_on(at)) {
 		(void)cay_fail(err, CAY_E_CONFLICT, 0, "somebody listens on %s already",
 			       at->sun_path);
 		return cay_hint(err, "stop that daemon, or give this one its own: --socket PATH");
@@ -118,6 +143,17 @@ static int split(const char *address, char host[256], char port[8], struct cay_e
 	return 0;
 }
 
+static int bind_patiently(int fd, const struct addrinfo *at)
+{
+	int r = bind(fd, at->ai_addr, at->ai_addrlen);
+
+	for (int n = 1; n < TRIES && r < 0 && errno == EADDRINUSE; n++) {
+		(void)usleep(TRY_AGAIN_US);
+		r = bind(fd, at->ai_addr, at->ai_addrlen);
+	}
+	return r;
+}
+
 int serve_listen_tcp(const char *address, int *ret, struct cay_error *err)
 {
 	struct addrinfo want = {.ai_socktype = SOCK_STREAM,
@@ -134,7 +170,7 @@ int serve_listen_tcp(const char *address, int *ret, struct cay_error *err)
 		return cay_fail(err, CAY_E_INVALID, 0, "--listen %s: %s", address, gai_strerror(r));
 	fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) < 0 ||
-	    bind(fd, found->ai_addr, found->ai_addrlen) < 0 || listen(fd, BACKLOG) < 0)
+	    bind_patiently(fd, found) < 0 || listen(fd, BACKLOG) < 0)
 		r = cay_fail(err, CAY_E_INTERNAL, errno, "listen on %s", address);
 	freeaddrinfo(found);
 	if (r == 0)

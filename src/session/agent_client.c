@@ -518,7 +518,8 @@ size_t agent_call_send(struct agent_call *c, const void *data, size_t len)
 		}
 		put_record(c, RECORD_DATA, (const char *)data + sent, n);
 		sent += n;
-		push(c);
+		flush(c);
+		watch_idle(c);
 	}
 	if (c->done || c->to.fd < 0)
 		sent = len;

@@ -190,7 +190,8 @@ void sandbox_look_for_end(struct sandbox *s)
 		sandbox_free(s);
 }
 
-void sandbox_end(struct sandbox *s, const char *reason)
+/* All of its end but that it is freed. */
+static void note_end(struct sandbox *s, const char *reason)
 {
 	struct sandboxes *all = s->all;
 	struct cay_error unused;
@@ -211,8 +212,12 @@ void sandbox_end(struct sandbox *s, const char *reason)
 	if (s->body->spec.kept)
 		(void)islands_discard(all->config.place.islands, (const char(*)[ID_SIZE])s->id, 1,
 				      &unused);
-	if (!s->ref.number)
-		sandbox_look_for_end(s);
+}
+
+void sandbox_end(struct sandbox *s, const char *reason)
+{
+	note_end(s, reason);
+	sandbox_look_for_end(s);
 }
 
 static void on_ready(struct sandbox *s, const struct service_report *r)
@@ -264,7 +269,7 @@ static void on_gone(struct sandbox *s, const struct service_report *r)
 	if (s->body->persistent && sandbox_is_alive(s->state))
 		note_stopped(s, why);
 	else
-		sandbox_end(s, why);
+		note_end(s, why);
 	s->busy--;
 	sandbox_look_for_end(s);
 }
@@ -282,7 +287,7 @@ static void on_failed(struct sandbox *s, const struct service_report *r)
 	if (s->woken && sandbox_is_alive(s->state))
 		note_stopped(s, "it could not be started");
 	else
-		sandbox_end(s, "it could not be made");
+		note_end(s, "it could not be made");
 	s->busy--;
 	sandbox_look_for_end(s);
 }

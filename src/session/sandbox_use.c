@@ -4,6 +4,7 @@
 #include "base/fd.h"
 #include "session/files_call.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -64,6 +65,7 @@ static int merge_env(const struct spec *base, struct spec *spec)
 	for (size_t n = 0; n < own.len && r == 0; n++) {
 		char *value = strchr(own.items[n], '=');
 
+		assert(value); /* they are made by strv_set_env() */
 		*value++ = '\0';
 		r = strv_set_env(&spec->env, own.items[n], value);
 	}

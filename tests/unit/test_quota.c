@@ -63,6 +63,7 @@ static void runs_at_once(void **state)
 	quota_end_run(q, &alice, 0, 0);
 	(void)take(q, &alice, two, 0, CAY_OK, "");
 	assert_int_equal(quota_used(q, &alice, 0).runs, 2);
+	assert_int_equal(quota_used_total(q).runs, 3);
 }
 
 static void runs_of_all_together(void **state)

@@ -348,6 +348,7 @@ static void gives_a_terminal(void **state _unused_)
 	make(1);
 	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
 	fds[0] = pair[1];
+	assert_int_equal(msg_send(pair[0], &size, sizeof(size), NULL, 0), 0);
 	ask((struct service_request){.kind = SERVICE_COMMAND,
 				     .island = 1,
 				     .command = 1,
@@ -356,7 +357,6 @@ static void gives_a_terminal(void **state _unused_)
 	(void)close(pair[1]);
 	assert_int_equal(msg_recv(pair[0], text, sizeof(text), &master, 1, &n_fds), 1);
 	assert_int_equal(n_fds, 1);
-	assert_int_equal(ioctl(master, TIOCSWINSZ, &size), 0);
 	assert_int_equal(write(master, "word\n", 5), 5);
 	while (len < sizeof(text) - 1 && (n = read(master, text + len, sizeof(text) - 1 - len)) > 0)
 		len += (size_t)n;
@@ -365,6 +365,7 @@ static void gives_a_terminal(void **state _unused_)
 	assert_int_equal(r.kind, REPORT_EXITED);
 	assert_int_equal(r.status, 0);
 	assert_non_null(strstr(text, "/dev/pts/0"));
+	assert_non_null(strstr(text, "33 99"));
 	assert_non_null(strstr(text, "got word"));
 	end(1);
 	(void)close(master);

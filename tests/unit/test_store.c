@@ -907,7 +907,8 @@ static void calls_are_logged(void **state)
 	OK(store_audit_add(s, &r, &err));
 	assert_true(store_is_dirty(s));
 	do {
-		OK(store_audit_list(s, &as_alice, &(struct audit_filter){0}, &page, got_audit, &n, &err));
+		OK(store_audit_list(s, &as_alice, &(struct audit_filter){0}, &page, got_audit, &n,
+				    &err));
 		pages++;
 	} while (page.cursor[0]);
 	assert_int_equal(n, 5);
@@ -915,8 +916,54 @@ static void calls_are_logged(void **state)
 	OK(store_audit_list(s, &as_bob, &(struct audit_filter){0}, &page, got_audit, &n, &err));
 	assert_int_equal(n, 5);
 	page.limit = 0;
-	OK(store_audit_list(s, &as_operator, &(struct audit_filter){0}, &page, got_audit, &n, &err));
+	OK(store_audit_list(s, &as_operator, &(struct audit_filter){0}, &page, got_audit, &n,
+			    &err));
 	assert_int_equal(n, 11);
+}
+
+static int count_audit(struct store *s, const struct viewer *v, struct audit_filter f)
+{
+	struct page page = {0};
+	int n = 0;
+
+	OK(store_audit_list(s, v, &f, &page, got_audit, &n, &err));
+	return n;
+}
+
+static void the_log_can_be_searched(void **state)
+{
+	_cleanup_(store_closep) struct store *s = open_store();
+	static const char *const operations[] = {"run.create", "run.cancel", NULL};
+	char actor[OWNER_SIZE];
+
+	(void)state;
+	for (int i = 0; i < 6; i++)
+		OK(store_audit_add(s,
+				   &(struct audit_record){.time_ms = NOW + i,
+							  .request_id = "req_1",
+							  .actor = i < 4 ? alice : keyed,
+							  .peer = "pid 1",
+							  .method = "POST",
+							  .path = "/",
+							  .operation = operations[i % 3],
+							  .status = 403,
+							  .code = "policy_denied"},
+				   &err));
+	assert_int_equal(count_audit(s, &as_operator, (struct audit_filter){0}), 6);
+	assert_int_equal(
+		count_audit(s, &as_operator, (struct audit_filter){.operation = "run.create"}), 2);
+	assert_int_equal(count_audit(s, &as_operator, (struct audit_filter){.since_ms = NOW + 4}),
+			 2);
+	assert_int_equal(count_audit(s, &as_operator, (struct audit_filter){.until_ms = NOW + 4}),
+			 4);
+	assert_int_equal(count_audit(s, &as_operator,
+				     (struct audit_filter){.actor = owner_text(&keyed, actor)}),
+			 2);
+	/* Whose log it is decides the viewer, not the question. */
+	assert_int_equal(count_audit(s, &as_alice,
+				     (struct audit_filter){.actor = owner_text(&keyed, actor)}),
+			 4);
+	assert_int_equal(count_audit(s, &as_bob, (struct audit_filter){.actor = "uid:0"}), 0);
 }
 
 /* Idempotency */
@@ -1367,6 +1414,7 @@ int main(void)
 		TEST(one_never_sees_anothers_runs),
 		TEST(runs_are_listed),
 		TEST(calls_are_logged),
+		TEST(the_log_can_be_searched),
 		TEST(the_same_call_has_the_same_answer),
 		TEST(answers_are_bounded),
 		TEST(what_was_under_way_is_no_more),

@@ -143,6 +143,13 @@ def test_in_pieces(sandbox, daemon):
     assert sandbox.read("in/b/c").body == b"y" * 70000
 
 
+def test_an_idempotency_key_does_not_stand_for_another_archive(sandbox):
+    for data in (b"1", b"2"):
+        answer = sandbox.files("POST", "/archive", body=tar_of(("x", data)), path="in", headers={"Idempotency-Key": "k"})
+        assert answer.status == 200
+        assert sandbox.read("in/x").body == data
+
+
 # Hostile ones
 
 HOSTILE = {

@@ -358,8 +358,7 @@ def sandbox_list(api):
 
 def sandbox_get(api):
     id = made(api, name="by-name")
-    assert api("sandbox.get", id=id).json == {**api("sandbox.get", id="by-name").json,
-                                              "usage": api("sandbox.get", id=id).json["usage"]}
+    assert api("sandbox.get", id=id).json["id"] == api("sandbox.get", id="by-name").json["id"] == id
     api("sandbox.delete", id=id)
     api("sandbox.get", id="sbx_0000000000000000", status=404)
 

@@ -11,8 +11,11 @@ from serve_support import Daemon  # noqa: E402
 
 @pytest.fixture(scope="session")
 def daemon(tmp_path_factory):
-    with Daemon(tmp_path_factory.mktemp("serve")) as d:
+    place = tmp_path_factory.mktemp("serve")
+    with Daemon(place) as d:
         yield d
+    words = (place / "log").read_text(errors="replace")
+    assert "Sanitizer" not in words and "runtime error" not in words, words
 
 
 @pytest.fixture
