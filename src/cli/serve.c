@@ -103,7 +103,7 @@ static int set_state(void *ctx, const struct option_row *row _unused_, const cha
 static const struct option_row rows[] = {
 	{0, "socket", "FILE", "where clients on this machine connect to", set_socket},
 	{0, "listen", "HOST:PORT", "also listen here, for clients with an API key", set_listen},
-	{0, "state", "FILE", "the directory of what is kept: keys, sandboxes, history", set_state},
+	{0, "state", "FILE", "the directory of what is kept: keys, sandboxes ...", set_state},
 };
 
 /* All the operator's files as one text: the api may not be able to read them itself. */
