@@ -49,6 +49,9 @@ static bool comes_out_the_same(const struct run_ask *q)
 {
 	const struct spec *s = &q->spec;
 
+	/* Settings of this call's own. */
+	if (getenv("CAY_CONFIG"))
+		return false;
 	/* The current directory is the caller's to mount; a daemon knows of none. */
 	if (s->workspace.source || s->n_mounts > 0)
 		return false;
@@ -184,11 +187,19 @@ static int carry_out(struct run_ask *q, struct remote *r, int *ret_code, struct 
 	return *ret_code < 0 ? -1 : 0;
 }
 
+/* A daemon that has no room for it, or won't: it said so before anything began. */
+static bool has_no_room(enum cay_code code)
+{
+	return code == CAY_E_AT_CAPACITY || code == CAY_E_RATE_LIMITED ||
+	       code == CAY_E_UNAUTHORIZED;
+}
+
 int run_remote(struct run_ask *q, int *ret_code, struct cay_error *err)
 {
 	_cleanup_(remote_freep) struct remote *remote = NULL;
 	const char *host = getenv("CAY_HOST"), *why = bound_here(q);
 	bool named = (host && host[0]) || q->sandbox;
+	off_t input;
 	int r;
 
 	if (why && q->sandbox)
@@ -198,5 +209,13 @@ int run_remote(struct run_ask *q, int *ret_code, struct cay_error *err)
 	if (why || (!named && !comes_out_the_same(q)))
 		return 1;
 	r = named ? remote_open(&remote, err) : remote_try(&remote, err);
-	return r != 0 ? r : carry_out(q, remote, ret_code, err);
+	if (r != 0)
+		return r;
+	input = lseek(STDIN_FILENO, 0, SEEK_CUR);
+	r = carry_out(q, remote, ret_code, err);
+	if (r == 0 || named || !has_no_room(err->code))
+		return r;
+	if (input >= 0)
+		(void)lseek(STDIN_FILENO, input, SEEK_SET);
+	return 1;
 }

@@ -103,7 +103,7 @@ static int set_state(void *ctx, const struct option_row *row _unused_, const cha
 static const struct option_row rows[] = {
 	{0, "socket", "FILE", "where clients on this machine connect to", set_socket},
 	{0, "listen", "HOST:PORT", "also listen here, for clients with an API key", set_listen},
-	{0, "state", "FILE", "the directory of what is kept: keys, sandboxes, history", set_state},
+	{0, "state", "FILE", "the directory of what is kept: keys, sandboxes ...", set_state},
 };
 
 /* All the operator's files as one text: the api may not be able to read them itself. */
@@ -515,9 +515,8 @@ const struct verb verb_serve = {
 	.name = "serve",
 	.summary = "runs the daemon: live sandboxes and an HTTP API",
 	.usage = "[--socket PATH] [--listen HOST:PORT] [--state DIR]",
-	.about =
-		"Serves the HTTP API on a unix socket, and on HOST:PORT if asked to, until it is\n"
-		"told to end (SIGTERM, Ctrl-C): then it waits for what runs. Twice ends it at once.\n",
+	.about = "Serves the HTTP API on a unix socket, and on HOST:PORT if asked to, until it is\n"
+		 "told to end (SIGTERM, Ctrl-C): it waits for what runs. Twice ends it at once.\n",
 	.examples = "  cay serve\n"
 		    "  cay serve --listen 127.0.0.1:8600\n",
 	.rows = rows,

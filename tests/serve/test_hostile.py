@@ -433,6 +433,25 @@ def test_the_default_socket_is_used_where_it_makes_no_difference(stranger):
     assert json.loads(server.asked[-1][3])["stdin"] == "in"
 
 
+def test_a_default_daemon_without_room_is_none(stranger):
+    cay, server, place = stranger
+    server.answer = lambda *_: http(503, {"error": {"code": "at_capacity", "message": "full"}})
+    (place / "x.sh").write_text("cat; echo $0")
+    (place / "in").write_text("in\n")
+    with open(place / "in") as file:
+        done = cay.run("--allow-degraded", "x.sh", stdin=file).ok()
+    assert done.text == "in\n/workspace/x.sh\n" and len(server.asked) == 1
+    done = cay.run("--allow-degraded", "--", "true", env={"CAY_HOST": f"unix:{server.path}"})
+    assert done.rc == OURS and done.said == ["cay: full"]
+
+
+def test_settings_of_a_call_are_not_a_daemons(stranger):
+    cay, server, place = stranger
+    (place / "cay.conf").write_text("[isolation]\nallow_degraded = yes\n")
+    assert cay.run("--", "echo", "here", config=place / "cay.conf").ok().text == "here\n"
+    assert not server.asked
+
+
 @pytest.mark.parametrize("args", [("--workspace", "."), ("-v", ".:/mnt"), ("--put", "x.py"), ("--get", "*.png"),
                                   ("--stdin", "x.py"), ("--engine", "direct"), ("--dry-run",)], ids=" ".join)
 def test_the_default_socket_is_not_used_where_it_does(stranger, args):

@@ -135,6 +135,20 @@ static void is_an_object(void **state)
 			    "\"details\":{},\"request_id\":null}}\n");
 }
 
+/* What only an exit code tells is in the object, too. */
+static void details_have_the_exit_code(void **state)
+{
+	_cleanup_(json_freep) struct json *j = NULL;
+	struct cay_error err;
+
+	(void)state;
+	(void)cay_fail(&err, CAY_E_NOT_FOUND, 0, "x");
+	err.exit_code = 127;
+	j = cay_error_json(&err, NULL);
+	assert_int_equal(json_int(json_get(json_get(json_get(j, "error"), "details"), "exit_code")),
+			 127);
+}
+
 static void foreign_bytes_are_mended(void **state)
 {
 	struct cay_error err;
@@ -165,6 +179,7 @@ int main(void)
 		cmocka_unit_test(long_texts_are_cut),
 		cmocka_unit_test(codes_have_names),
 		cmocka_unit_test(is_an_object),
+		cmocka_unit_test(details_have_the_exit_code),
 		cmocka_unit_test(foreign_bytes_are_mended),
 	};
 

@@ -52,6 +52,31 @@ static void code_is_read(void **state)
 	assert_false(q->has_stdin || q->background || q->dry_run || q->cold || q->persistent);
 }
 
+static void scripts_keep_their_names(void **state)
+{
+	static const char *const bad[] = {
+		"{\"code\":\"\",\"filename\":\"a/b\"}",
+		"{\"code\":\"\",\"filename\":\"..\"}",
+		"{\"code\":\"\",\"filename\":\"\"}",
+		"{\"code\":\"\",\"filename\":\"a\\u0000\"}",
+		"{\"argv\":[\"x\"],\"filename\":\"a\"}",
+		"{\"code\":\"\",\"filename\":7}",
+	};
+	_cleanup_(freep) struct request_body *q = parse("{\"code\":\"1\",\"filename\":\"x.py\"}");
+
+	(void)state;
+	assert_string_equal(q->spec.file_name, "x.py");
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+		_cleanup_(freep) struct request_body *b = calloc(1, sizeof(*b));
+		struct cay_error err;
+
+		assert_non_null(b);
+		if (request_parse(b, REQUEST_RUN, bad[i], strlen(bad[i]), &err) == 0)
+			fail_msg("%s was taken", bad[i]);
+		assert_int_equal(err.code, CAY_E_INVALID);
+	}
+}
+
 static void languages_have_versions(void **state)
 {
 	_cleanup_(freep) struct request_body *a = parse("{\"code\":\"\",\"language\":\"node@22\"}");
@@ -489,6 +514,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(code_is_read),
+		cmocka_unit_test(scripts_keep_their_names),
 		cmocka_unit_test(languages_have_versions),
 		cmocka_unit_test(commands_are_code_of_sh),
 		cmocka_unit_test(argv_is_read),
