@@ -265,6 +265,7 @@ static int start_job(struct api *api, struct run_entry *e, const struct run_ask 
 
 	if (make_order(api, ask, &order, err) == 0) {
 		memcpy(e->record.id, order.plan->id, sizeof(e->record.id));
+		order.streamed = ask->told && !e->record.background;
 		e->record.language = order.has_runtime ? order.runtime.language->name : NULL;
 		e->job = ask->on ? sandbox_start(ask->on, &order, events, e, err)
 				 : job_start(&api->place, NULL, &order, events, e, err);

@@ -47,6 +47,7 @@ struct job_order {
 	/* On a live island: whose, and what holds it (borrowed until the job has ended). */
 	char sandbox[ID_SIZE];
 	const struct isolation *isolation;
+	bool streamed; /* somebody takes all it prints, as fast as they can: that is no flood */
 };
 
 /* Chooses the runtime and makes the plan. body is taken over, also on failure. */

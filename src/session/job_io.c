@@ -42,7 +42,7 @@ static void keep(struct job *j, enum stream s, const char *data, size_t len)
 		j->watched.error = ENOMEM;
 		job_cancel(j, CAUSE_ERROR, 0);
 	}
-	if (c->dropped > FLOOD_BYTES)
+	if (c->dropped > FLOOD_BYTES && !j->order.streamed)
 		job_cancel(j, CAUSE_OUTPUT, 0);
 }
 
