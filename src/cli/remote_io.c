@@ -217,7 +217,8 @@ static int send_chunks(struct remote *r, const struct remote_ask *ask, struct ca
 			return send_all(r, "0\r\n\r\n", 5, err);
 		len = snprintf(line, sizeof(line), "%zx\r\n", (size_t)n);
 		memcpy(piece - len, line, (size_t)len);
-		memcpy(piece + n, "\r\n", 2);
+		piece[n] = '\r';
+		piece[n + 1] = '\n';
 		s = send_all(r, piece - len, (size_t)(len + n + 2), err);
 		if (s == 0 && ask->progress)
 			ask->progress(ask->progress_ctx, (size_t)n);

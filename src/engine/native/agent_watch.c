@@ -14,6 +14,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/inotify.h>
@@ -67,16 +68,13 @@ static void watching_freep(struct watching **w)
 static char *join(struct watching *w, const char *dir, const char *name)
 {
 	size_t at = strlen(dir), len = strlen(name);
-	char *path = at + 1 + len > AGENT_PATH_MAX ? NULL : malloc(at + len + 2);
+	char *path = NULL;
 
-	if (!path) {
+	if (at + 1 + len > AGENT_PATH_MAX ||
+	    asprintf(&path, "%s%s%s", dir, at > 0 && len > 0 ? "/" : "", name) < 0) {
 		w->lost = true;
 		return NULL;
 	}
-	memcpy(path, dir, at);
-	if (at > 0 && len > 0)
-		path[at++] = '/';
-	memcpy(path + at, name, len + 1);
 	return path;
 }
 
