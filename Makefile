@@ -50,13 +50,14 @@ attacks: all
 	@CAY_BIN=$(CURDIR)/build/cay /usr/bin/python3 -m pytest -q -p no:cacheprovider \
 		tests/escape --write-table $(TESTS)
 
-# The same again under the sanitizers; programs on the islands run without.
+# The same again under the sanitizers; programs on the islands run without. SANITIZED: what of it.
+SANITIZED ?= tests/integration tests/api
 asan: build-asan/build.ninja
 	@ninja -C build-asan --quiet
 	@meson test -C build-asan --no-rebuild --print-errorlogs --num-processes 2
 	@CAY_BIN=$(CURDIR)/build-asan/cay CAY_API_SERVER=$(CURDIR)/build-asan/tests/api_server \
 		CAY_SANITIZED=1 /usr/bin/python3 -m pytest -q -p no:cacheprovider \
-		tests/integration tests/api tests/serve $(TESTS)
+		$(SANITIZED) $(TESTS)
 
 test:
 	@tools/setup test
@@ -104,6 +105,7 @@ environments: all
 soak:
 	@tools/setup test
 	@CAY_SOAK=1 $(MAKE) --no-print-directory integration
+	@$(MAKE) --no-print-directory asan SANITIZED=tests/serve
 
 build-arm64/build.ninja:
 	@tools/sysroot-arm64 build-arm64-root

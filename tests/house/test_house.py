@@ -341,3 +341,9 @@ def test_the_description_is_what_is_served():
         must_work("there is no python3-yaml")
     tool = runpy.run_path(str(ROOT / "tools" / "openapi"))
     assert tool["text"]() == (ROOT / "api" / "openapi.json").read_text()
+
+
+def test_no_two_test_files_have_one_name():
+    """pytest takes the second for the first, and stops."""
+    names = [p.name for p in (ROOT / "tests").rglob("test_*.py")]
+    assert sorted(n for n in set(names) if names.count(n) > 1) == []
