@@ -30,7 +30,7 @@ void paging_answer(struct exchange *x, const char *name, struct json *list, cons
 	_cleanup_(json_freep) struct json *j = json_new_object();
 
 	json_set(j, name, list);
-	json_set_str(j, "next", next->cursor[0] ? next->cursor : NULL);
+	json_set_str(j, "cursor", next->cursor[0] ? next->cursor : NULL);
 	exchange_respond_json(x, 200, j);
 }
 

@@ -1,5 +1,5 @@
 /*
- * paging.h: the query of a list: ?limit=N&cursor=C, and in the answer "next": the cursor
+ * paging.h: the query of a list: ?limit=N&cursor=C, and in the answer "cursor": the cursor
  * of the page behind it, or null.
  */
 #pragma once
@@ -13,7 +13,7 @@ struct json;
 /* CAY_E_INVALID for a limit that is none. */
 int paging_read(const struct exchange *x, struct page *ret, struct cay_error *err);
 
-/* {"NAME":[…],"next":…}; takes the list over, and answers. */
+/* {"NAME":[…],"cursor":…}; takes the list over, and answers. */
 void paging_answer(struct exchange *x, const char *name, struct json *list,
 		   const struct page *next);
 

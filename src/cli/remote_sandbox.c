@@ -61,8 +61,6 @@ int remote_list(struct remote *r, const char *path, const char *name, struct jso
 		if (remote_json(r, &ask, &page, err) < 0 || add_page(list, page, name, err) < 0)
 			return -1;
 		cursor = json_str(json_get(page, "cursor"));
-		if (!cursor)
-			cursor = json_str(json_get(page, "next"));
 		if (!cursor || !cursor[0]) {
 			*ret = take_ptr(&all);
 			return 0;

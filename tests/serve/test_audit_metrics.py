@@ -70,8 +70,8 @@ def test_filters_and_pages(daemon, audit):
     assert [r["operation"] for r in audit(f"since={middle}")] == ["key.revoke"]
     assert [r["operation"] for r in audit(f"since={began}&until={middle}")] == ["key.create"] + ["run.create"] * 3
     page = daemon.get(f"/v1/audit?limit=2&actor={key_id}").ok()
-    rest = daemon.get(f"/v1/audit?limit=2&actor={key_id}&cursor={page['next']}").ok()
-    assert len(page["audit"]) == 2 and len(rest["audit"]) == 1 and rest["next"] is None
+    rest = daemon.get(f"/v1/audit?limit=2&actor={key_id}&cursor={page['cursor']}").ok()
+    assert len(page["audit"]) == 2 and len(rest["audit"]) == 1 and rest["cursor"] is None
 
 
 @pytest.mark.parametrize("query", ["since=x", "until=-1", "limit=0", "cursor=x"])

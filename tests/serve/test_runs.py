@@ -185,8 +185,8 @@ def test_dry_run(daemon):
 def test_history(daemon):
     ids = [daemon.run("pass")["id"] for _ in range(5)]
     first = daemon.get("/v1/runs?limit=2").ok()
-    assert [r["id"] for r in first["runs"]] == ids[:2:-1] and first["next"]
-    second = daemon.get(f"/v1/runs?limit=3&cursor={first['next']}").ok()
+    assert [r["id"] for r in first["runs"]] == ids[:2:-1] and first["cursor"]
+    second = daemon.get(f"/v1/runs?limit=3&cursor={first['cursor']}").ok()
     assert [r["id"] for r in second["runs"]] == ids[2::-1]
     one = daemon.get(f"/v1/runs/{ids[0]}").ok()
     assert (one["status"], one["exit_code"], one["language"]) == ("ok", 0, "python")

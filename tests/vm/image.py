@@ -41,7 +41,8 @@ ARM64 = Machine("arm64", ["qemu-system-aarch64", "-machine", "virt", "-cpu", "co
 TOOLS = {"mmdebstrap": "mmdebstrap", "mke2fs": "e2fsprogs", "dpkg-deb": "dpkg", "apt-get": "apt"}
 PACKAGES = ["systemd", "systemd-sysv", "dbus", "dbus-user-session", "libpam-systemd",
             "python3", "python3-pytest", "util-linux", "procps", "iproute2",
-            "gcc", "libc6-dev"]  # some attacks are written in C
+            "gcc", "libc6-dev",  # some attacks are written in C
+            "libarchive13", "libinih1", "libjansson4", "libseccomp2", "libsqlite3-0", "libssl3", "libwslay1"]  # cay-api's
 UNPACKED = ["base-files", "base-passwd", "dash", "coreutils", "grep", "sed", "tar", "findutils", "mount",
             *(name for name in PACKAGES if "systemd" not in name and "dbus" not in name)]
 SMALL = ["--dpkgopt=path-exclude=/usr/share/doc/*", "--dpkgopt=path-exclude=/usr/share/man/*",

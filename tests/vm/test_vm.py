@@ -94,6 +94,12 @@ def test_cgroup2():
     in_vm("tests/vm/inside/cgroup2.py")
 
 
+def test_serve():
+    """Live sandboxes, whose commands have cgroups of their own."""
+    in_vm("tests/serve/test_sandboxes.py", "tests/serve/test_live_attacks.py", "-k",
+          "root and not packages and not compiled" + ("" if SOAK else " and not terminals_and_pipes"))
+
+
 def test_systemd_session():
     in_vm("tests/vm/inside/systemd.py", options=["--systemd"])
 

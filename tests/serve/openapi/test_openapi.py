@@ -291,8 +291,8 @@ def run_list(api):
     for run in api("run.list").json["runs"]:
         api("run.get", id=run["id"])
     first = api("run.list", limit=1).json
-    if first.get("next"):
-        api("run.list", limit=1, cursor=first["next"])
+    if first.get("cursor"):
+        api("run.list", limit=1, cursor=first["cursor"])
     api("run.list", limit=0, status=400, wrong=True)
 
 
@@ -574,7 +574,7 @@ def audit_list(api):
     page = api("audit.list", limit=1).json
     assert len(page["audit"]) == 1
     api("audit.list", operation="run.create", since=1, until=int(time.time() * 1000) + 1000)
-    api("audit.list", cursor=page["next"])
+    api("audit.list", cursor=page["cursor"])
     api("audit.list", since="yesterday", status=400, wrong=True)
 
 
