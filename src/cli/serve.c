@@ -207,12 +207,13 @@ static void leave_group(void)
 	(void)signal(SIGPIPE, SIG_IGN);
 }
 
+/* It keeps the lock, too: who starts after we were killed waits until its islands have no maker. */
 _noreturn_ static void be_launcher(struct serve *s, int sock, pid_t parent)
 {
 	leave_group();
 	unblock_signals();
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != parent ||
-	    fd_close_others((int[]){sock, s->kept_dir}, 2) < 0)
+	    fd_close_others((int[]){sock, s->kept_dir, s->lock}, 3) < 0)
 		_exit(125);
 	_exit(service_main(sock, &s->rules, s->kept_dir));
 }
