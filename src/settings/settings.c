@@ -64,7 +64,7 @@ static const struct row engine_rows[] = {
 };
 
 static const struct row serve_rows[] = {
-	{"max_runs", KIND_COUNT, offsetof(struct settings, serve_max_runs), 64, 10000},
+	{"max_runs", KIND_COUNT, offsetof(struct settings, serve_max_runs), 256, 10000},
 	{"max_sandboxes", KIND_COUNT, offsetof(struct settings, serve_max_sandboxes), 100, 10000},
 	{"history_days", KIND_COUNT, offsetof(struct settings, serve_history_days), 30, 3650},
 	{"audit_days", KIND_COUNT, offsetof(struct settings, serve_audit_days), 90, 3650},
