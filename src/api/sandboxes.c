@@ -104,6 +104,18 @@ static void drop_body(struct request_body *body)
 	free(body);
 }
 
+/* What a run may have and a sandbox has no way to do yet is told, not left out. */
+static int check_asked(const struct request_body *body, struct cay_error *err)
+{
+	if (body->n_files > 0) {
+		(void)cay_fail(err, CAY_E_UNSUPPORTED, 0, "files: not when a sandbox is made");
+		return cay_hint(err, "PUT them when it is there, or give them to a run in it");
+	}
+	if (body->dry_run)
+		return cay_fail(err, CAY_E_UNSUPPORTED, 0, "dry_run: of runs alone");
+	return 0;
+}
+
 /* Within the caller's bounds and quotas; body is taken over. */
 static int begin(struct exchange *x, struct request_body *body, struct asking *a,
 		 struct cay_error *err)
@@ -114,7 +126,8 @@ static int begin(struct exchange *x, struct request_body *body, struct asking *a
 	const struct owner *o = &c->viewer.owner;
 	int64_t retry_s = 1;
 
-	if (api_check_open(x, err) < 0 || bounds_check(&c->bounds, &body->spec, err) < 0 ||
+	if (api_check_open(x, err) < 0 || check_asked(body, err) < 0 ||
+	    bounds_check(&c->bounds, &body->spec, err) < 0 ||
 	    quota_take_sandbox(api->quota, o, &c->quotas, &retry_s, err) < 0) {
 		drop_body(body);
 		exchange_set_retry(x, retry_s);

@@ -139,6 +139,11 @@ def test_what_was_decided_can_t_be_asked_for_again(daemon, box):
     run(daemon, box, command="true", mounts=[]).refused(400, "invalid_request")
 
 
+def test_nothing_asked_for_is_left_out(daemon):
+    for body in ({"files": [{"path": "f", "text": ""}]}, {"dry_run": True}):
+        daemon.request("POST", "/v1/sandboxes", json=body).refused(422, "unsupported")
+
+
 def test_environment_of_the_sandbox_and_of_the_command(daemon):
     box = daemon.request("POST", "/v1/sandboxes", json={"env": {"A": "1", "B": "2"}}).ok(201)["id"]
     assert out(daemon, box, 'echo "$A $B $C"', env={"B": "3", "C": "4"}) == "1 3 4\n"

@@ -342,7 +342,7 @@ def made(api, **request):
 
 def sandbox_create(api):
     id = made(api, name="described", labels={"a": "b"}, ttl="1h", idle_timeout=600, env={"A": "b"},
-              limits={"memory": "256m"}, files=[{"path": "f", "data": base64.b64encode(b"x").decode()}])
+              limits={"memory": "256m"})
     api("sandbox.create", {"name": "described"}, 409)
     api("sandbox.delete", id=id)
     api("sandbox.create", {"code": "1"}, 400, wrong=True)
