@@ -114,7 +114,7 @@ class Daemon:
         assert code == 0, (code, self.log)
         assert self.expect_errors or '"level":"error"' not in self.log, self.log
         assert "Sanitizer" not in self.log and "runtime error" not in self.log, self.log
-        assert not self.socket.exists()
+        wait_until(lambda: not self.socket.exists(), 5, f"the end of {self.who}'s socket")
 
     def restart(self):
         self.stop()

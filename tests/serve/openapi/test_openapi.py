@@ -1,6 +1,5 @@
 """api/openapi.yaml says what the daemon does: every operation is driven, and what is sent and what comes
 back is compared with it; and it names the routes, fields and codes that the sources have."""
-import base64
 import io
 import json
 import pathlib
