@@ -40,7 +40,8 @@ def binary_runs(scratch):
 def nothing_left_at_the_end(scratch, binary_runs):
     before = traces(scratch / "tmp")
     yield
-    assert not new_traces(before, scratch / "tmp")
+    left = new_traces(before, scratch / "tmp")
+    assert not left, f"left behind: {sorted(left)}"
 
 
 @pytest.fixture(autouse=True)

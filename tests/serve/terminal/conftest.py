@@ -9,7 +9,7 @@ import pytest  # noqa: E402
 from serve_support import Daemon  # noqa: E402
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def daemon(tmp_path_factory):
     place = tmp_path_factory.mktemp("serve")
     with Daemon(place) as d:
