@@ -51,9 +51,5 @@ struct viewer api_viewer(const struct exchange *x);
 /* CAY_E_AT_CAPACITY while the daemon ends: no new work is taken. */
 int api_check_open(const struct exchange *x, struct cay_error *err);
 
-/* The time of the clock, since 1970, for what is kept; and one that never jumps, for quotas. */
-int64_t api_now_ms(void);
-int64_t api_monotonic_ms(void);
-
 /* Every operation there is; ends with a NULL. */
 extern const struct route *const api_routes[];

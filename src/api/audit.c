@@ -5,6 +5,7 @@
 #include "api/exchange.h"
 #include "api/paging.h"
 #include "base/attr.h"
+#include "base/clock.h"
 #include "base/http.h"
 #include "base/json.h"
 #include "base/log.h"
@@ -44,7 +45,7 @@ void audit_note(struct exchange *x)
 	if (!is_noted(x))
 		return;
 	const struct audit_record r = {
-		.time_ms = api_now_ms(),
+		.time_ms = clock_wall_ms(),
 		.request_id = q->id,
 		.actor = caller_of(x)->viewer.owner,
 		.peer = peer_text(q->peer, peer),

@@ -3,6 +3,7 @@
 #include "api/api.h"
 #include "api/exchange.h"
 #include "base/attr.h"
+#include "base/clock.h"
 #include "base/http.h"
 #include "store/keys.h"
 
@@ -72,7 +73,7 @@ static int be_key(struct caller *c, struct api *api, const char *key, struct cay
 	c->quotas = k.quotas;
 	if (k.bounds && bounds_parse(&c->bounds, k.bounds, strlen(k.bounds), err) < 0)
 		return cay_wrap(err, "the key's bounds");
-	(void)store_key_touch(api->store, &k, api_now_ms(), &ignored);
+	(void)store_key_touch(api->store, &k, clock_wall_ms(), &ignored);
 	return 0;
 }
 

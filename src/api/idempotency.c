@@ -5,6 +5,7 @@
 #include "api/exchange.h"
 #include "base/attr.h"
 #include "base/buf.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "store/idempotency.h"
 
@@ -95,7 +96,7 @@ static int look(struct exchange *x, struct cay_error *err)
 
 	if (check(x, err) < 0 || hash_request(exchange_request(x), &hash, err) < 0 ||
 	    store_idempotency_begin(api_of(x)->store, &c->viewer.owner, key_of(x), &hash,
-				    api_now_ms(), &found, &answer, err) < 0)
+				    clock_wall_ms(), &found, &answer, err) < 0)
 		return -1;
 	switch (found) {
 	case IDEMPOTENCY_NEW:

@@ -2,6 +2,7 @@
 
 #include "api/api.h"
 #include "base/attr.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "session/quota.h"
 #include "store/keys.h"
@@ -63,9 +64,9 @@ static void on_prune(struct loop_timer *t)
 	bool more = false;
 	struct cay_error err;
 
-	if (store_prune(k->api->store, &keep, api_now_ms(), &more, &err) < 0)
+	if (store_prune(k->api->store, &keep, clock_wall_ms(), &more, &err) < 0)
 		complain(&err);
-	(void)quota_tidy(k->api->quota, api_monotonic_ms());
+	(void)quota_tidy(k->api->quota, clock_now_ms());
 	keeper_wrote(k->api);
 	(void)loop_after(k->api->loop, t, more ? PRUNE_AGAIN_MS : PRUNE_EVERY_MS);
 }
@@ -81,8 +82,8 @@ static void restore_cpu(void *ctx, const struct key_record *key)
 	if (key->quotas.cpu_seconds_per_day == 0)
 		return;
 	(void)snprintf(o.key, sizeof(o.key), "%s", key->id);
-	if (store_runs_cpu_ms(api->store, &o, api_now_ms() - DAY_MS, &cpu_ms, &err) < 0 ||
-	    quota_add_cpu(api->quota, &o, cpu_ms, api_monotonic_ms(), &err) < 0)
+	if (store_runs_cpu_ms(api->store, &o, clock_wall_ms() - DAY_MS, &cpu_ms, &err) < 0 ||
+	    quota_add_cpu(api->quota, &o, cpu_ms, clock_now_ms(), &err) < 0)
 		complain(&err);
 }
 
@@ -126,7 +127,7 @@ int keeper_start(struct api *api, struct cay_error *err)
 			     .flush = {.fire = on_flush, .ctx = k},
 			     .prune = {.fire = on_prune, .ctx = k}};
 	if (store_open(".", &api->store, err) < 0 ||
-	    store_recover(api->store, api_now_ms(), &found, err) < 0)
+	    store_recover(api->store, clock_wall_ms(), &found, err) < 0)
 		return -1;
 	report(&found);
 	(void)loop_after(api->loop, &k->prune, PRUNE_AGAIN_MS);

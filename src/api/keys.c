@@ -5,6 +5,7 @@
 #include "api/exchange.h"
 #include "api/paging.h"
 #include "base/attr.h"
+#include "base/clock.h"
 #include "base/json.h"
 #include "store/key_request.h"
 #include "store/keys.h"
@@ -68,7 +69,7 @@ static void key_create(struct exchange *x)
 	if (!caller_is_operator(x))
 		return;
 	if (key_request_parse(&k, q->body, q->body_len, &err) < 0 ||
-	    store_key_create(api_of(x)->store, &k, key, api_now_ms(), &err) < 0) {
+	    store_key_create(api_of(x)->store, &k, key, clock_wall_ms(), &err) < 0) {
 		exchange_fail(x, &err);
 		return;
 	}
@@ -113,7 +114,7 @@ static void key_revoke(struct exchange *x)
 	if (!caller_is_operator(x))
 		return;
 	exchange_set_target(x, id);
-	if (store_key_revoke(api_of(x)->store, id, api_now_ms(), &err) < 0)
+	if (store_key_revoke(api_of(x)->store, id, clock_wall_ms(), &err) < 0)
 		exchange_fail(x, &err);
 	else
 		exchange_respond(x, 204, NULL, NULL, 0);

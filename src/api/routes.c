@@ -19,8 +19,6 @@
 #include "base/clock.h"
 #include "core/error.h"
 
-#include <time.h>
-
 /* One a line. */
 /* clang-format off */
 const struct route *const api_routes[] = {
@@ -77,17 +75,4 @@ int api_check_open(const struct exchange *x, struct cay_error *err)
 {
 	return api_of(x)->draining ? cay_fail(err, CAY_E_AT_CAPACITY, 0, "the daemon is ending")
 				   : 0;
-}
-
-int64_t api_now_ms(void)
-{
-	struct timespec t;
-
-	(void)clock_gettime(CLOCK_REALTIME, &t);
-	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
-
-int64_t api_monotonic_ms(void)
-{
-	return (int64_t)(clock_now_ns() / 1000000);
 }

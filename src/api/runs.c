@@ -12,6 +12,7 @@
 #include "api/sandboxes.h"
 #include "base/attr.h"
 #include "base/buf.h"
+#include "base/clock.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "session/job.h"
@@ -128,7 +129,7 @@ static bool on_output(struct job *j, enum stream s, const char *data, size_t len
 static void fill_record(struct run_record *r, const struct result *res, const struct cay_error *err)
 {
 	r->under_way = false;
-	r->ended_ms = api_now_ms();
+	r->ended_ms = clock_wall_ms();
 	if (!res) {
 		r->status = STATUS_SANDBOX_ERROR;
 		r->message = err->text;
@@ -163,7 +164,7 @@ static void account(struct run_entry *e)
 	struct api *api = e->runs->api;
 	const struct run_record *r = &e->record;
 
-	quota_end_run(api->quota, &r->owner, r->cpu_ms, api_monotonic_ms());
+	quota_end_run(api->quota, &r->owner, r->cpu_ms, clock_now_ms());
 	metrics_run(api->metrics, r);
 	if (events_followed(api))
 		event_publish(api, "run.ended", &r->owner, run_json(r));
@@ -227,7 +228,7 @@ static struct run_entry *entry_new(struct runs *r, const struct run_ask *ask)
 	e->record = (struct run_record){
 		.owner = ask->caller->viewer.owner,
 		.under_way = true,
-		.started_ms = api_now_ms(),
+		.started_ms = clock_wall_ms(),
 		.background = ask->body->background,
 	};
 	if (ask->on) {
@@ -243,8 +244,7 @@ static int make_order(struct api *api, const struct run_ask *ask, struct job_ord
 {
 	const struct caller *c = ask->caller;
 	struct settings s = caller_settings(c, &api->settings);
-	int64_t left =
-		quota_cpu_left_ms(api->quota, &c->viewer.owner, &c->quotas, api_monotonic_ms());
+	int64_t left = quota_cpu_left_ms(api->quota, &c->viewer.owner, &c->quotas, clock_now_ms());
 	int r;
 
 	if (ask->on)
@@ -308,7 +308,7 @@ struct run_entry *run_start(struct api *api, const struct run_ask *ask, int64_t 
 
 	*ret_retry_s = 1;
 	if (check(api, ask, err) < 0 || quota_take_run(api->quota, o, &ask->caller->quotas,
-						       api_monotonic_ms(), ret_retry_s, err) < 0) {
+						       clock_now_ms(), ret_retry_s, err) < 0) {
 		drop_body(ask->body);
 		return NULL;
 	}
@@ -324,7 +324,7 @@ struct run_entry *run_start(struct api *api, const struct run_ask *ask, int64_t 
 	} else {
 		entry_free(e);
 	}
-	quota_end_run(api->quota, o, 0, api_monotonic_ms());
+	quota_end_run(api->quota, o, 0, clock_now_ms());
 	return NULL;
 }
 
@@ -514,13 +514,6 @@ void runs_free(struct runs *r)
 size_t runs_active(const struct runs *r)
 {
 	return r->n_active;
-}
-
-void runs_cancel_all(struct runs *r)
-{
-	for (size_t n = 0; n < BUCKETS; n++)
-		for (struct run_entry *e = r->buckets[n]; e; e = e->next)
-			job_cancel(e->job, CAUSE_CANCELLED, 0);
 }
 
 const struct route route_run_create = {

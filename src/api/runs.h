@@ -30,9 +30,6 @@ void runs_free(struct runs *r);
 /* How many are under way. */
 size_t runs_active(const struct runs *r);
 
-/* Ends all that is under way. */
-void runs_cancel_all(struct runs *r);
-
 struct run_ask {
 	const struct caller *caller; /* whose it is; not kept */
 	struct request_body *body;   /* taken over, also on failure */

@@ -8,6 +8,7 @@
 #include "cli/remote.h"
 #include "cli/remote_request.h"
 #include "cli/remote_run.h"
+#include "cli/remote_sandbox.h"
 #include "cli/spec_options.h"
 
 #include <errno.h>
@@ -79,10 +80,8 @@ static int parse(struct exec *x, int argc, char **argv, int *ret_rest, struct ca
 
 	if (r != 0)
 		return r;
-	if (at >= argc || dashes) {
-		(void)cay_fail(err, CAY_E_INVALID, 0, "which sandbox?");
-		return cay_hint(err, "cay ps lists them");
-	}
+	if (at >= argc || dashes)
+		return remote_sandbox_which(err);
 	x->sandbox = argv[at];
 	r = options_parse(rows, ARRAY_LEN(rows), argc - at, argv + at, x, ret_rest, &dashes, err);
 	*ret_rest += at;

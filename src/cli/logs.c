@@ -86,10 +86,8 @@ static int run(int argc, char **argv)
 
 	if (r == 1)
 		return 0;
-	if (r == 0 && !id) {
-		r = cay_fail(&err, CAY_E_INVALID, 0, "which sandbox?");
-		(void)cay_hint(&err, "cay ps lists them");
-	}
+	if (r == 0 && !id)
+		r = remote_sandbox_which(&err);
 	if (r == 0)
 		r = show(id, on, &err);
 	return r < 0 ? cli_error(&err, false) : r;

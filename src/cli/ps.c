@@ -1,6 +1,7 @@
 #include "cli/cli.h"
 
 #include "base/attr.h"
+#include "base/clock.h"
 #include "base/json.h"
 #include "cli/options.h"
 #include "cli/remote_sandbox.h"
@@ -40,13 +41,10 @@ static const char *age(int64_t from, int64_t to, char text[24])
 
 static int add_row(struct table *t, const struct json *s, struct cay_error *err)
 {
-	struct timespec now;
-	int64_t now_ms;
+	int64_t now_ms = clock_wall_ms();
 	char created[24], used[24], expires[24];
 	const char *cells[6];
 
-	(void)clock_gettime(CLOCK_REALTIME, &now);
-	now_ms = (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 	cells[0] = json_str(json_get(s, "id"));
 	cells[1] = json_str(json_get(s, "name"));
 	cells[2] = json_str(json_get(s, "state"));

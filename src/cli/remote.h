@@ -55,9 +55,6 @@ int remote_try(struct remote **ret, struct cay_error *err);
 void remote_free(struct remote *r);
 void remote_freep(struct remote **r);
 
-/* Whether CAY_HOST named it: then it is meant, whatever else could be done. */
-bool remote_is_named(const struct remote *r);
-
 /* The signal that ended a call, or 0; and what calls wait on for one, -1 if they don't. */
 int remote_signal(const struct remote *r);
 int remote_signal_fd(const struct remote *r);

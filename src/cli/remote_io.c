@@ -103,11 +103,6 @@ int remote_try(struct remote **ret, struct cay_error *err)
 	return open_at(&place, fd, ret, err);
 }
 
-bool remote_is_named(const struct remote *r)
-{
-	return r->place.named;
-}
-
 int remote_signal(const struct remote *r)
 {
 	return r->signal;

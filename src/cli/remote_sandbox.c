@@ -70,6 +70,12 @@ int remote_list(struct remote *r, const char *path, const char *name, struct jso
 	return cay_fail(err, CAY_E_TOO_LARGE, 0, "the daemon's list of %s has no end", name);
 }
 
+int remote_sandbox_which(struct cay_error *err)
+{
+	(void)cay_fail(err, CAY_E_INVALID, 0, "which sandbox?");
+	return cay_hint(err, "cay ps lists them");
+}
+
 int remote_sandbox_verb(const struct verb *v, int argc, char **argv, remote_sandbox_fn *fn,
 			void *ctx)
 {
@@ -80,10 +86,8 @@ int remote_sandbox_verb(const struct verb *v, int argc, char **argv, remote_sand
 
 	if (s == 1)
 		return 0;
-	if (s == 0 && !words[0]) {
-		s = cay_fail(&err, CAY_E_INVALID, 0, "which sandbox?");
-		(void)cay_hint(&err, "cay ps lists them");
-	}
+	if (s == 0 && !words[0])
+		s = remote_sandbox_which(&err);
 	if (s < 0 || remote_open(&r, &err) < 0)
 		return cli_error(&err, false);
 	for (size_t i = 0; i < SANDBOX_WORDS_MAX && words[i] && !remote_signal(r); i++) {

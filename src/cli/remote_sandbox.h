@@ -8,6 +8,9 @@
 
 #define SANDBOX_WORDS_MAX 256
 
+/* Fails: no sandbox was named. */
+int remote_sandbox_which(struct cay_error *err);
+
 /* Asks about the sandbox: "/v1/sandboxes/ID" and rest. *ret may be NULL after it. */
 int remote_sandbox_ask(struct remote *r, const char *method, const char *id, const char *rest,
 		       const struct json *body, struct json **ret, struct cay_error *err);

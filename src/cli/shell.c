@@ -5,6 +5,7 @@
 #include "base/helper.h"
 #include "cli/cli.h"
 #include "cli/options.h"
+#include "cli/remote_sandbox.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -61,10 +62,8 @@ int shell_parse(int argc, char **argv, struct shell_ask *ret, struct cay_error *
 
 	*ret = (struct shell_ask){.command = BUF(COMMAND_MAX)};
 	r = options_parse(rows, ARRAY_LEN(rows), argc, argv, ret, &at, &dashes, err);
-	if (r == 0 && (at >= argc || dashes)) {
-		(void)cay_fail(err, CAY_E_INVALID, 0, "which sandbox?");
-		return cay_hint(err, "cay ps lists them");
-	}
+	if (r == 0 && (at >= argc || dashes))
+		return remote_sandbox_which(err);
 	if (r == 0) {
 		ret->sandbox = argv[at];
 		r = options_parse(rows, ARRAY_LEN(rows), argc - at, argv + at, ret, &rest, &dashes,

@@ -82,11 +82,6 @@ void agent_call_free(struct agent_call *c)
 	leave(c);
 }
 
-void agent_call_freep(struct agent_call **c)
-{
-	agent_call_free(*c);
-}
-
 static void finish(struct agent_call *c, const struct agent_end *end, const struct cay_error *err)
 {
 	if (c->done)

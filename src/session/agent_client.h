@@ -75,7 +75,6 @@ struct agent_call *agent_call_new(struct loop *loop, int to_fd, int from_fd,
 
 /* At any time; before it is done this breaks it off: nothing half-written stays. */
 void agent_call_free(struct agent_call *c);
-void agent_call_freep(struct agent_call **c);
 
 /*
  * The body of write and tree in. How many bytes were taken: fewer than all, room

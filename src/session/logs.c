@@ -1,17 +1,10 @@
 #include "session/logs.h"
 
+#include "base/clock.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-
-static int64_t now_ms(void)
-{
-	struct timespec t;
-
-	(void)clock_gettime(CLOCK_REALTIME, &t);
-	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
 
 static void drop_first(struct logs *l)
 {
@@ -42,7 +35,7 @@ void logs_add(struct logs *l, const char *run, enum stream s, const char *data, 
 
 	if (!c)
 		return;
-	*c = (struct log_chunk){.stream = s, .time_ms = now_ms(), .len = len};
+	*c = (struct log_chunk){.stream = s, .time_ms = clock_wall_ms(), .len = len};
 	(void)snprintf(c->run, sizeof(c->run), "%s", run);
 	memcpy(c->data, data, len);
 	append(l, c);

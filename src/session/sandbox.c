@@ -1,6 +1,7 @@
 #include "session/sandbox_impl.h"
 
 #include "base/attr.h"
+#include "base/clock.h"
 #include "base/json.h"
 #include "core/limit.h"
 #include "image/runtime.h"
@@ -9,17 +10,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-#define REAPER_MS 1000
-
-int64_t sandbox_now_ms(void)
-{
-	struct timespec t;
-
-	(void)clock_gettime(CLOCK_REALTIME, &t);
-	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
+#define REAPER_MS      1000
+#define TOUCH_EVERY_MS 60000
 
 /* Once for all: a sandbox can't get a directory later. */
 static int find_roots(struct sandboxes *all, struct cay_error *err)
@@ -78,7 +71,7 @@ static void note_stopped(struct sandbox *s, const char *reason)
 	s->memory_bytes = s->processes = 0;
 	if (store)
 		(void)store_sandbox_set_state(store, s->id, SANDBOX_STOPPED, reason,
-					      sandbox_now_ms(), &err);
+					      clock_wall_ms(), &err);
 	(void)cay_fail(&err, CAY_E_CONFLICT, 0, "the sandbox %s was stopped: %s", s->id, reason);
 	s->busy++;
 	while (s->waits)
@@ -99,7 +92,7 @@ static void idle_out(struct sandbox *s)
 static void on_reaper(struct loop_timer *t)
 {
 	struct sandboxes *all = t->ctx;
-	int64_t now = sandbox_now_ms();
+	int64_t now = clock_wall_ms();
 
 	for (struct sandbox *s = all->list, *next; s; s = next) {
 		next = s->next;
@@ -167,7 +160,7 @@ static void retire(struct sandbox *s)
 		note_stopped(s, "the daemon ended");
 	else if (s->all->config.store)
 		(void)store_sandbox_set_state(s->all->config.store, s->id, SANDBOX_GONE,
-					      "the daemon ended", sandbox_now_ms(), &unused);
+					      "the daemon ended", clock_wall_ms(), &unused);
 }
 
 void sandboxes_free(struct sandboxes *all)
@@ -181,11 +174,6 @@ void sandboxes_free(struct sandboxes *all)
 	}
 	strv_done(&all->roots);
 	free(all);
-}
-
-size_t sandboxes_live(const struct sandboxes *all)
-{
-	return all->n_live;
 }
 
 void sandbox_look_for_end(struct sandbox *s)
@@ -206,7 +194,7 @@ static void note_end(struct sandbox *s, const char *reason)
 	all->n_live--;
 	if (all->config.store)
 		(void)store_sandbox_set_state(all->config.store, s->id, SANDBOX_GONE, reason,
-					      sandbox_now_ms(), &unused);
+					      clock_wall_ms(), &unused);
 	if (all->config.ended)
 		all->config.ended(all->config.ctx, s, reason);
 	logs_done(&s->logs);
@@ -231,7 +219,7 @@ static void on_ready(struct sandbox *s, const struct service_report *r)
 	s->stands = true;
 	strv_done(&s->isolation.degraded);
 	(void)isolation_unpack(&r->isolation, &s->isolation);
-	s->last_used_ms = sandbox_now_ms();
+	s->last_used_ms = clock_wall_ms();
 	/* What is not remembered would be removed by the next start. */
 	if (sandbox_keep(s, &err) < 0 && s->body->persistent) {
 		answer_all(s, &err);
@@ -403,7 +391,7 @@ static void set_times(struct sandbox *s)
 {
 	const struct request_body *b = s->body;
 
-	s->created_ms = s->last_used_ms = sandbox_now_ms();
+	s->created_ms = s->last_used_ms = clock_wall_ms();
 	s->idle_timeout_ms = b->idle_timeout_ms ? b->idle_timeout_ms : SANDBOX_IDLE_DEFAULT_MS;
 	s->expires_ms = b->ttl_ms ? s->created_ms + (int64_t)b->ttl_ms : 0;
 }
@@ -522,5 +510,12 @@ void sandboxes_each(struct sandboxes *all, const struct viewer *v, sandbox_each_
 
 void sandbox_touch(struct sandbox *s)
 {
-	s->last_used_ms = sandbox_now_ms();
+	struct store *store = s->all->config.store;
+	struct cay_error unused;
+
+	s->last_used_ms = clock_wall_ms();
+	if (store && s->last_used_ms - s->touched_ms >= TOUCH_EVERY_MS) {
+		s->touched_ms = s->last_used_ms;
+		(void)store_sandbox_touch(store, s->id, s->touched_ms, &unused);
+	}
 }

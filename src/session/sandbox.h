@@ -45,6 +45,7 @@ struct sandbox {
 	bool stands;                                  /* the island is there */
 	bool woken;                                   /* it was stopped before */
 	int64_t created_ms, last_used_ms, expires_ms; /* since 1970; expires 0: never */
+	int64_t touched_ms;                           /* the last_used_ms that the store knows */
 	uint64_t idle_timeout_ms;
 	struct isolation isolation;
 	struct logs logs; /* what its commands print */
@@ -73,7 +74,6 @@ struct sandboxes_config {
 struct sandboxes *sandboxes_new(const struct sandboxes_config *c, struct cay_error *err);
 /* Ends all of them; those that are persistent are stopped. */
 void sandboxes_free(struct sandboxes *all);
-size_t sandboxes_live(const struct sandboxes *all);
 
 /* An answer of the launcher's; err NULL where it is well. Never from inside the call that asked. */
 typedef void sandbox_answer_fn(void *ctx, struct sandbox *s, const struct cay_error *err);

@@ -33,8 +33,6 @@ struct sandbox_terminal {
 	void *ctx;
 };
 
-int64_t sandbox_now_ms(void);
-
 /* Frees one that has ended, once nobody holds anything of it. */
 void sandbox_look_for_end(struct sandbox *s);
 

@@ -8,7 +8,7 @@ import urllib.parse
 
 import pytest
 
-from support import wait_until
+from support import must_work, wait_until
 
 MIB = 1 << 20
 
@@ -89,7 +89,7 @@ def no_workspaces(daemon):
 @pytest.fixture
 def root_daemon(make_daemon):
     if os.geteuid() != 0:
-        pytest.skip("needs root")
+        must_work("workspaces that are kept need root")
     return make_daemon()
 
 
@@ -224,7 +224,7 @@ def test_a_paused_one_is_stopped_with_the_daemon(root_daemon):
     box = Box(root_daemon)
     paused = root_daemon.post(f"{box.path}/pause")
     if paused.status == 422:
-        pytest.skip("no freezer here")
+        must_work("no freezer here")
     paused.ok()
     box.daemon.restart()
     assert box.state == "stopped" and box.out("echo on") == "on\n"

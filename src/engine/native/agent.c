@@ -2,7 +2,6 @@
 
 #include "base/fd.h"
 #include "engine/native/agent_impl.h"
-#include "spec/spec.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -257,9 +256,4 @@ int agent_serve(const char *base, int in_fd, int out_fd)
 	fd_closep(&a->base);
 	free(a);
 	return r;
-}
-
-void agent_main(int in_fd, int out_fd)
-{
-	_exit(agent_serve(ISLAND_WORKSPACE, in_fd, out_fd) < 0 ? 1 : 0);
 }

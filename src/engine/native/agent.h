@@ -8,8 +8,6 @@
  */
 #pragma once
 
-#include "base/attr.h"
-
 /*
  * Reads a request from in_fd, answers on out_fd (two pipes; agent_wire.h). Relative
  * paths are below base. 0 when the operation succeeded, -1 when it did not, which
@@ -17,6 +15,3 @@
  * process of its own.
  */
 int agent_serve(const char *base, int in_fd, int out_fd);
-
-/* The same for ISLAND_WORKSPACE, as the whole rest of the process. */
-_noreturn_ void agent_main(int in_fd, int out_fd);

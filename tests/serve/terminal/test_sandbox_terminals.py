@@ -7,6 +7,7 @@ import pytest
 
 import wire
 from serve_support import Sandbox
+from support import must_work
 from wire import Terminal
 
 # A prompt that echo can't be mistaken for.
@@ -74,7 +75,7 @@ def test_size(sandbox, size):
 
 def test_one_that_is_stopped_is_started(daemon):
     if os.geteuid() != 0:
-        pytest.skip("needs loop devices")
+        must_work("needs root, for loop devices")
     with daemon.sandbox(persistent=True, idle_timeout=1) as sandbox:
         end = time.monotonic() + 10
         while daemon.ask("GET", sandbox.url).json["state"] != "stopped":
