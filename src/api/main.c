@@ -225,8 +225,8 @@ static int start(struct daemon *d, struct cay_error *err)
 	api->sandboxes = sandboxes_new(&(struct sandboxes_config){.place = api->place,
 								  .settings = &api->settings,
 								  .store = api->store,
-								  .max = SIZE_MAX,
 								  .ended = sandbox_ended,
+								  .used = sandbox_used,
 								  .unable = on_unable,
 								  .ctx = api},
 				       err);

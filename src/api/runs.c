@@ -164,7 +164,8 @@ static void account(struct run_entry *e)
 	struct api *api = e->runs->api;
 	const struct run_record *r = &e->record;
 
-	quota_end_run(api->quota, &r->owner, r->cpu_ms, clock_now_ms());
+	/* A sandbox's is counted as a whole: what it leaves running, and terminals, too. */
+	quota_end_run(api->quota, &r->owner, e->on ? 0 : r->cpu_ms, clock_now_ms());
 	metrics_run(api->metrics, r);
 	if (events_followed(api))
 		event_publish(api, "run.ended", &r->owner, run_json(r));
@@ -245,13 +246,13 @@ static int make_order(struct api *api, const struct run_ask *ask, struct job_ord
 	const struct caller *c = ask->caller;
 	struct settings s = caller_settings(c, &api->settings);
 	int64_t left = quota_cpu_left_ms(api->quota, &c->viewer.owner, &c->quotas, clock_now_ms());
+	uint64_t left_ms = left < INT64_MAX ? (uint64_t)left : 0;
 	int r;
 
 	if (ask->on)
-		return sandbox_order(ask->on, ask->body, ret, err);
-	if (left < INT64_MAX &&
-	    (s.maximum.cpu_time_ms == 0 || (uint64_t)left < s.maximum.cpu_time_ms))
-		s.maximum.cpu_time_ms = (uint64_t)left;
+		return sandbox_order(ask->on, ask->body, left_ms, ret, err);
+	if (left_ms && (s.maximum.cpu_time_ms == 0 || left_ms < s.maximum.cpu_time_ms))
+		s.maximum.cpu_time_ms = left_ms;
 	r = job_order_make(ret, &s, ask->body, err);
 	ret->settings = &api->settings; /* ours are gone in a moment */
 	return r;

@@ -5,6 +5,7 @@
 #include "api/events.h"
 #include "api/exchange.h"
 #include "base/attr.h"
+#include "base/clock.h"
 #include "base/json.h"
 #include "session/quota.h"
 #include "session/sandbox.h"
@@ -160,6 +161,14 @@ int sandboxes_count(struct api *api, struct cay_error *err)
 
 	sandboxes_each(api->sandboxes, &everybody, count_one, &c);
 	return c.r;
+}
+
+void sandbox_used(void *ctx, const struct sandbox *s, double cpu_ms)
+{
+	struct api *api = ctx;
+	struct cay_error unused;
+
+	(void)quota_add_cpu(api->quota, &s->owner, cpu_ms, clock_now_ms(), &unused);
 }
 
 void sandbox_ended(void *ctx, const struct sandbox *s, const char *reason)

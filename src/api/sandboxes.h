@@ -22,3 +22,4 @@ int sandboxes_count(struct api *api, struct cay_error *err);
 
 /* What to do when one has ended: ctx is the api. */
 void sandbox_ended(void *ctx, const struct sandbox *s, const char *reason);
+void sandbox_used(void *ctx, const struct sandbox *s, double cpu_ms);

@@ -443,7 +443,7 @@ static int start_program(struct terminal *t, struct sandbox *s, const struct ter
 	pty_resize(&t->pty, q->columns ? q->columns : 80, q->rows ? q->rows : 24);
 	if (terminal_body_make(q, &body, err) < 0)
 		return -1;
-	if (sandbox_order(s, body, &order, err) == 0)
+	if (sandbox_order(s, body, 0, &order, err) == 0)
 		t->program =
 			sandbox_terminal(s, &order, &t->pty.size, on_ended, t, &t->sock.fd, err);
 	job_order_done(&order);

@@ -5,26 +5,20 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 /* Transfers take as long as they take: the client minds those that do nothing. */
 #define CALL_TIMEOUT_MS (24ull * 3600 * 1000)
 
-static int order(struct islands *islands, struct island_ref *ref, const struct plan *plan,
-		 const int fds[3], uint32_t *ret_command, struct cay_error *err)
+static int order(struct islands *islands, struct island_ref *ref, const struct plan *plan, int in,
+		 int out, int null, uint32_t *ret_command, struct cay_error *err)
 {
-	struct plan *copy = malloc(plan->size);
-	int r;
+	const struct island_order o = {.plan = plan,
+				       .fds = {in, out, null},
+				       .flags = ORDER_AGENT,
+				       .timeout_ms = CALL_TIMEOUT_MS};
 
-	if (!copy)
-		return cay_fail(err, CAY_E_INTERNAL, ENOMEM, "reach the sandbox's files");
-	memcpy(copy, plan, plan->size);
-	copy->limits.timeout_ms = CALL_TIMEOUT_MS;
-	r = islands_command(islands, ref, copy, fds, ORDER_AGENT, ret_command, err);
-	free(copy);
-	return r;
+	return islands_command(islands, ref, &o, ret_command, err);
 }
 
 struct agent_call *files_call(struct loop *loop, struct islands *islands, struct island_ref *ref,
@@ -38,7 +32,7 @@ struct agent_call *files_call(struct loop *loop, struct islands *islands, struct
 
 	if (null < 0 || pipe2(to, O_CLOEXEC) < 0 || pipe2(from, O_CLOEXEC) < 0)
 		(void)cay_fail(err, CAY_E_INTERNAL, errno, "reach the sandbox's files");
-	else if (order(islands, ref, plan, (int[]){to[0], from[1], null}, ret_command, err) == 0)
+	else if (order(islands, ref, plan, to[0], from[1], null, ret_command, err) == 0)
 		call = agent_call_new(loop, take_fd(&to[1]), take_fd(&from[0]), ask, sink, ctx,
 				      err);
 	for (int n = 0; n < 2; n++) {

@@ -188,29 +188,37 @@ static int ask_new(struct islands *l, struct island_ref *ref, struct service_req
 	return -1;
 }
 
-int islands_run(struct islands *l, struct island_ref *ref, const struct plan *p, const int fds[3],
-		uint32_t flags, struct cay_error *err)
+static struct service_request order_request(const struct island_order *o,
+					    enum service_request_kind kind)
 {
-	return ask_new(l, ref, (struct service_request){.kind = SERVICE_RUN, .flags = flags}, p,
-		       fds, err);
+	return (struct service_request){.kind = (uint32_t)kind,
+					.flags = o->flags,
+					.timeout_ms = o->timeout_ms,
+					.cpu_time_ms = o->cpu_time_ms};
 }
 
-int islands_make(struct islands *l, struct island_ref *ref, const struct plan *p,
+int islands_run(struct islands *l, struct island_ref *ref, const struct island_order *o,
+		struct cay_error *err)
+{
+	return ask_new(l, ref, order_request(o, SERVICE_RUN), o->plan, o->fds, err);
+}
+
+int islands_make(struct islands *l, struct island_ref *ref, const struct plan *p, uint32_t flags,
 		 struct cay_error *err)
 {
-	return ask_new(l, ref, (struct service_request){.kind = SERVICE_MAKE}, p, NULL, err);
+	const struct service_request q = {.kind = SERVICE_MAKE, .flags = flags};
+
+	return ask_new(l, ref, q, p, NULL, err);
 }
 
-int islands_command(struct islands *l, struct island_ref *ref, const struct plan *p,
-		    const int fds[3], uint32_t flags, uint32_t *ret_command, struct cay_error *err)
+int islands_command(struct islands *l, struct island_ref *ref, const struct island_order *o,
+		    uint32_t *ret_command, struct cay_error *err)
 {
-	*ret_command = ++ref->commands;
-	return ask(l, early(ref),
-		   (struct service_request){.kind = SERVICE_COMMAND,
-					    .island = ref->number,
-					    .command = *ret_command,
-					    .flags = flags},
-		   p, fds, err);
+	struct service_request q = order_request(o, SERVICE_COMMAND);
+
+	q.island = ref->number;
+	q.command = *ret_command = ++ref->commands;
+	return ask(l, early(ref), q, o->plan, o->fds, err);
 }
 
 void islands_kill(struct islands *l, struct island_ref *ref, uint32_t command, enum cause cause)

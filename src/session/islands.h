@@ -36,18 +36,25 @@ struct island_ref {
 struct islands *islands_new(struct loop *loop, int sock, void (*lost)(void *ctx), void *ctx);
 void islands_free(struct islands *l);
 
+/* A program to be run. */
+struct island_order {
+	const struct plan *plan;
+	int fds[3];                       /* its stdio; the caller's to close, also at once */
+	uint32_t flags;                   /* enum order_flags, FLAG_TELL_READY, FLAG_COLD */
+	uint64_t timeout_ms, cpu_time_ms; /* what is left of them; 0: as the plan says */
+};
+
 /*
- * All return 0 or -1. fds are the program's; they stay the caller's to close, which may
- * be done at once. flags: enum order_flags and FLAG_TELL_READY. A plan that is too
- * large to be sent is CAY_E_TOO_LARGE. What is asked of an island that does not stand
- * yet is sent when it does; where it never does, the fds are closed.
+ * All return 0 or -1. A plan that is too large to be sent is CAY_E_TOO_LARGE. What is asked of an
+ * island that does not stand yet is sent when it does; where it never does, the fds are closed.
  */
-int islands_run(struct islands *l, struct island_ref *ref, const struct plan *p, const int fds[3],
-		uint32_t flags, struct cay_error *err);
-int islands_make(struct islands *l, struct island_ref *ref, const struct plan *p,
+int islands_run(struct islands *l, struct island_ref *ref, const struct island_order *o,
+		struct cay_error *err);
+int islands_command(struct islands *l, struct island_ref *ref, const struct island_order *o,
+		    uint32_t *ret_command, struct cay_error *err);
+/* flags: FLAG_OWN, FLAG_COLD. */
+int islands_make(struct islands *l, struct island_ref *ref, const struct plan *p, uint32_t flags,
 		 struct cay_error *err);
-int islands_command(struct islands *l, struct island_ref *ref, const struct plan *p,
-		    const int fds[3], uint32_t flags, uint32_t *ret_command, struct cay_error *err);
 
 /* command 0: the island. What is gone already is no failure. */
 void islands_kill(struct islands *l, struct island_ref *ref, uint32_t command, enum cause cause);

@@ -75,33 +75,38 @@ void job_cancel(struct job *j, enum cause cause, int by)
 		islands_kill(j->place.islands, j->ref, j->command, cause);
 }
 
-/* What it has left of its time, which began when the job did. */
-static void set_time_left(struct job *j)
+/* What is left of a limit; 0 is none. */
+static uint64_t left_of(uint64_t limit, uint64_t used)
 {
-	uint64_t passed = (clock_now_ns() - j->start_ns) / 1000000;
-
-	j->order.plan->limits.timeout_ms = passed < j->timeout_ms ? j->timeout_ms - passed : 1;
+	return limit == 0 || used < limit ? limit - (limit ? used : 0) : 1;
 }
 
 static int launch(struct job *j, enum job_step step, struct cay_error *err)
 {
 	uint32_t flags = j->events->started && step != STEP_COMPILE ? FLAG_TELL_READY : 0;
-	int theirs[3] = {-1, -1, -1}, r;
+	uint32_t cold = j->order.body->cold ? FLAG_COLD : 0;
+	const struct limits *limits = &j->order.plan->limits;
+	struct island_order o = {
+		.plan = j->order.plan,
+		.fds = {-1, -1, -1},
+		.flags = step == STEP_COMPILE ? ORDER_COMPILE
+			 : step == STEP_RUN   ? flags | cold
+					      : flags,
+		/* Its time began when the job did; its CPU time is the compiler's as well. */
+		.timeout_ms = left_of(limits->timeout_ms, (clock_now_ns() - j->start_ns) / 1000000),
+		.cpu_time_ms = left_of(limits->cpu_time_ms, (uint64_t)j->result.usage.cpu_ms),
+	};
+	int r;
 
 	j->step = step;
 	j->reported = false;
 	j->command = 0;
-	set_time_left(j);
-	if (job_io_open(j, step != STEP_COMPILE && j->order.body->stdin_len > 0, theirs, err) < 0)
+	if (job_io_open(j, step != STEP_COMPILE && j->order.body->stdin_len > 0, o.fds, err) < 0)
 		return -1;
-	if (step == STEP_RUN)
-		r = islands_run(j->place.islands, j->ref, j->order.plan, theirs, flags, err);
-	else
-		r = islands_command(j->place.islands, j->ref, j->order.plan, theirs,
-				    step == STEP_COMPILE ? flags | ORDER_COMPILE : flags,
-				    &j->command, err);
+	r = step == STEP_RUN ? islands_run(j->place.islands, j->ref, &o, err)
+			     : islands_command(j->place.islands, j->ref, &o, &j->command, err);
 	for (int n = 0; n < 3; n++)
-		fd_closep(&theirs[n]);
+		fd_closep(&o.fds[n]);
 	return r;
 }
 
@@ -131,24 +136,22 @@ static void finish(struct job *j)
 	job_io_close(j);
 	if (is_own(j))
 		islands_forget(j->place.islands, &j->own);
-	j->order.plan->limits.timeout_ms = j->timeout_ms; /* as it is spoken of */
 	describe(j);
 	if (!j->failed)
 		watch_conclude(&j->watched, &j->order.plan->limits, j->status, &j->result);
 	j->events->ended(j, j->failed ? NULL : &j->result, j->failed ? &j->error : NULL);
 }
 
-/* Nothing of a command's is left to run beside the next, or to hold its pipes. */
+/*
+ * What holds a command's pipes after its end: on an island of the job's own it is ended
+ * by the launcher. On a live one it may go on in the background.
+ */
 static void end_rest(struct job *j)
 {
-	struct cay_error unused;
-
-	if (is_own(j) && j->own.number)
-		(void)islands_ask(j->place.islands, j->ref, SERVICE_CLEAR, &unused);
-	else if (!is_own(j) && j->step == STEP_COMPILE)
+	if (!is_own(j) && j->step == STEP_COMPILE)
 		islands_kill(j->place.islands, j->ref, j->command, CAUSE_NONE);
 	else if (!is_own(j))
-		job_io_leave(j); /* a live island's may go on in the background */
+		job_io_leave(j);
 }
 
 static int after_compile(struct job *j, struct cay_error *err)
@@ -245,11 +248,20 @@ static void note_ready(struct job *j, const struct service_report *r)
 		j->events->started(j);
 }
 
+/* The compiler's and the program's. */
+static void add_usage(struct usage *sum, const struct usage *u)
+{
+	sum->cpu_ms += u->cpu_ms;
+	if (u->memory_peak_bytes > sum->memory_peak_bytes)
+		sum->memory_peak_bytes = u->memory_peak_bytes;
+	if (u->processes_peak > sum->processes_peak)
+		sum->processes_peak = u->processes_peak;
+}
+
 static void note_end(struct job *j, const struct service_report *r)
 {
 	j->reported = true;
 	j->status = r->status;
-	j->result.usage = r->usage;
 	/* What we asked for is why, whatever was noticed on the way. */
 	if (j->watched.cause == CAUSE_NONE)
 		j->watched.cause = (enum cause)r->cause;
@@ -265,6 +277,8 @@ static void note_gone(struct job *j, const struct service_report *r)
 		note_isolation(j, r);
 	if (!runs_program(j) && j->watched.cause == CAUSE_NONE)
 		j->watched.cause = r->cause ? (enum cause)r->cause : CAUSE_ERROR;
+	if (is_own(j))
+		j->result.usage = r->usage; /* of all that ran there */
 	note_end(j, r);
 }
 
@@ -280,8 +294,10 @@ bool job_report(struct job *j, const struct service_report *r)
 		job_fail(j, &r->error);
 		break;
 	case REPORT_EXITED:
-		if (runs_program(j))
-			note_end(j, r);
+		if (!runs_program(j))
+			break;
+		add_usage(&j->result.usage, &r->usage);
+		note_end(j, r);
 		break;
 	case REPORT_GONE:
 		note_gone(j, r);
@@ -309,7 +325,6 @@ static struct job *job_new(const struct job_place *place, struct job_order *o)
 	*o = (struct job_order){.script = SCRIPT_NONE};
 	/* What borrowed from the script's own buffer still does: the bytes did not move. */
 	j->start_ns = clock_now_ns();
-	j->timeout_ms = j->order.plan->limits.timeout_ms;
 	j->status = -1;
 	j->own = (struct island_ref){.ctx = j, .report = on_report};
 	j->next = (struct loop_timer){.fire = on_next, .ctx = j};
@@ -332,7 +347,8 @@ static int begin(struct job *j, struct cay_error *err)
 		return launch(j, STEP_RUN, err);
 	if (is_own(j)) {
 		j->step = STEP_MAKE;
-		return islands_make(j->place.islands, &j->own, j->order.plan, err);
+		return islands_make(j->place.islands, &j->own, j->order.plan,
+				    j->order.body->cold ? FLAG_OWN | FLAG_COLD : FLAG_OWN, err);
 	}
 	return job_has_files(j) ? job_put(j, err) : begin_program(j, err);
 }

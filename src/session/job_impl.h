@@ -35,7 +35,6 @@ struct job {
 	void *ctx;
 	enum job_step step;
 	uint64_t start_ns;
-	uint64_t timeout_ms; /* of the whole job */
 	/* The program's pipes. */
 	struct job_stream streams[STREAMS];
 	struct loop_fd input;

@@ -13,6 +13,7 @@
 
 #define REAPER_MS      1000
 #define TOUCH_EVERY_MS 60000
+#define LOOK_EVERY     10 /* rounds of the reaper, at what each used */
 
 /* Once for all: a sandbox can't get a directory later. */
 static int find_roots(struct sandboxes *all, struct cay_error *err)
@@ -93,11 +94,15 @@ static void on_reaper(struct loop_timer *t)
 {
 	struct sandboxes *all = t->ctx;
 	int64_t now = clock_wall_ms();
+	struct cay_error unused;
 
+	all->rounds++;
 	for (struct sandbox *s = all->list, *next; s; s = next) {
 		next = s->next;
 		if (!sandbox_is_alive(s->state))
 			continue;
+		if (all->rounds % LOOK_EVERY == 0 && s->stands)
+			(void)sandbox_ask(s, SERVICE_USAGE, NULL, NULL, &unused);
 		if (s->expires_ms && now >= s->expires_ms)
 			sandbox_end(s, "expired");
 		else if (s->busy == 0 && s->state != SANDBOX_STOPPED &&
@@ -191,7 +196,6 @@ static void note_end(struct sandbox *s, const char *reason)
 	if (!sandbox_is_alive(s->state))
 		return;
 	s->state = SANDBOX_GONE;
-	all->n_live--;
 	if (all->config.store)
 		(void)store_sandbox_set_state(all->config.store, s->id, SANDBOX_GONE, reason,
 					      clock_wall_ms(), &unused);
@@ -230,12 +234,22 @@ static void on_ready(struct sandbox *s, const struct service_report *r)
 		answer(s, NULL);
 }
 
+static void note_usage(struct sandbox *s, const struct usage *u)
+{
+	const struct sandboxes_config *c = &s->all->config;
+	double more = u->cpu_ms - s->usage.cpu_ms;
+
+	s->usage = *u;
+	if (more > 0 && c->used)
+		c->used(c->ctx, s, more);
+}
+
 static void on_usage(struct sandbox *s, const struct service_report *r)
 {
 	struct sandbox_wait *w = s->waits;
 	bool was_paused = s->state == SANDBOX_PAUSED;
 
-	s->usage = r->usage;
+	note_usage(s, &r->usage);
 	s->memory_bytes = r->memory_bytes;
 	s->processes = r->processes;
 	if (w && w->kind == SERVICE_FREEZE)
@@ -254,6 +268,7 @@ static void on_gone(struct sandbox *s, const struct service_report *r)
 	struct cay_error err;
 
 	s->stands = false;
+	note_usage(s, &r->usage);
 	s->busy++; /* what is told of it may free what it held */
 	sandbox_tell_gone(s, r);
 	if (s->body->persistent && sandbox_is_alive(s->state))
@@ -333,10 +348,11 @@ void sandbox_forget(struct sandbox *s, const void *ctx)
 
 int sandbox_wake(struct sandbox *s, struct cay_error *err)
 {
-	if (islands_make(s->all->config.place.islands, &s->ref, s->plan, err) < 0)
+	if (islands_make(s->all->config.place.islands, &s->ref, s->plan, 0, err) < 0)
 		return -1;
 	s->state = SANDBOX_LIVE;
 	s->woken = true;
+	s->usage = (struct usage){0};
 	sandbox_touch(s);
 	return 0;
 }
@@ -408,11 +424,6 @@ static bool name_taken(const struct sandboxes *all, const struct owner *owner, c
 static int check_new(const struct sandboxes *all, const struct owner *owner,
 		     const struct request_body *b, struct cay_error *err)
 {
-	if (all->n_live >= all->config.max) {
-		(void)cay_fail(err, CAY_E_AT_CAPACITY, 0, "%zu sandboxes are live already",
-			       all->n_live);
-		return cay_hint(err, "delete some, or let them idle out");
-	}
 	if (b->name && name_taken(all, owner, b->name))
 		return cay_fail(err, CAY_E_CONFLICT, 0, "a sandbox named %s is live already",
 				b->name);
@@ -446,11 +457,10 @@ int sandbox_create(struct sandboxes *all, const struct owner *owner,
 	s->next = all->list;
 	all->list = s;
 	if (make_plan(s, settings, err) < 0 || wait_for(s, SERVICE_MAKE, fn, ctx, err) < 0 ||
-	    islands_make(all->config.place.islands, &s->ref, s->plan, err) < 0) {
+	    islands_make(all->config.place.islands, &s->ref, s->plan, 0, err) < 0) {
 		sandbox_free(s);
 		return -1;
 	}
-	all->n_live++;
 	return 0;
 }
 
@@ -463,7 +473,6 @@ int sandbox_enter_stopped(struct sandboxes *all, struct sandbox *s, struct cay_e
 		return -1;
 	s->next = all->list;
 	all->list = s;
-	all->n_live++;
 	return 0;
 }
 

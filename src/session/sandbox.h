@@ -30,7 +30,6 @@ struct store;
 
 #define SANDBOX_IDLE_DEFAULT_MS    (3600ull * 1000)
 #define SANDBOX_COMMAND_DEFAULT_MS (300ull * 1000)
-#define SANDBOX_MAX_DEFAULT        100
 
 struct sandbox {
 	struct sandbox *next;
@@ -64,8 +63,9 @@ struct sandboxes_config {
 	struct job_place place;
 	const struct settings *settings;
 	struct store *store; /* NULL: nothing is remembered (tests) */
-	size_t max;
 	sandbox_ended_fn *ended;
+	/* CPU time that one used since this was last called; NULL: nobody wants to know. */
+	void (*used)(void *ctx, const struct sandbox *s, double cpu_ms);
 	/* A persistent one of the store's can't be started: it stays as it is. */
 	void (*unable)(void *ctx, const char *id, const struct cay_error *err);
 	void *ctx;
@@ -107,9 +107,12 @@ int sandbox_ask(struct sandbox *s, enum service_request_kind kind, sandbox_answe
 		struct cay_error *err);
 void sandbox_forget(struct sandbox *s, const void *ctx);
 
-/* A command's order: the sandbox's base and the command's own. body is taken over. */
-int sandbox_order(struct sandbox *s, struct request_body *body, struct job_order *ret,
-		  struct cay_error *err);
+/*
+ * A command's order: the sandbox's base and the command's own. cpu_left_ms: it may use no
+ * more; 0: any. body is taken over.
+ */
+int sandbox_order(struct sandbox *s, struct request_body *body, uint64_t cpu_left_ms,
+		  struct job_order *ret, struct cay_error *err);
 
 /*
  * Starts a command; as job_start(). The sandbox passes reports on, keeps what is printed

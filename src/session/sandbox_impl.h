@@ -9,8 +9,8 @@ struct sandboxes {
 	struct sandboxes_config config;
 	struct strv roots; /* of all runtimes that are not in /usr */
 	struct sandbox *list;
-	size_t n_live;
 	struct loop_timer reaper;
+	unsigned int rounds; /* of it */
 };
 
 struct sandbox_job {

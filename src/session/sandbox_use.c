@@ -99,12 +99,16 @@ static int inherit(const struct sandbox *s, struct spec *spec)
 	return r;
 }
 
-int sandbox_order(struct sandbox *s, struct request_body *body, struct job_order *ret,
-		  struct cay_error *err)
+int sandbox_order(struct sandbox *s, struct request_body *body, uint64_t cpu_left_ms,
+		  struct job_order *ret, struct cay_error *err)
 {
+	struct limits *limits = &body->spec.limits;
+
 	*ret = (struct job_order){.body = body, .script = SCRIPT_NONE};
 	if (inherit(s, &body->spec) < 0)
 		return cay_fail(err, CAY_E_INTERNAL, ENOMEM, "prepare the command");
+	if (cpu_left_ms && (!limits->cpu_time_ms || limits->cpu_time_ms > cpu_left_ms))
+		limits->cpu_time_ms = cpu_left_ms;
 	if (job_order_make(ret, s->all->config.settings, body, err) < 0)
 		return -1;
 	memcpy(ret->sandbox, s->id, sizeof(ret->sandbox));
@@ -188,6 +192,7 @@ struct sandbox_terminal *sandbox_terminal(struct sandbox *s, struct job_order *o
 {
 	_cleanup_(fd_closep) int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 	struct sandbox_terminal *t = calloc(1, sizeof(*t));
+	struct island_order order;
 	int pair[2] = {-1, -1};
 
 	if (check_usable(s, err) < 0) {
@@ -200,10 +205,12 @@ struct sandbox_terminal *sandbox_terminal(struct sandbox *s, struct job_order *o
 		return NULL;
 	}
 	*t = (struct sandbox_terminal){.sandbox = s, .ended = ended, .ctx = ctx};
-	o->plan->limits.timeout_ms = TERMINAL_MS;
+	order = (struct island_order){.plan = o->plan,
+				      .fds = {pair[1], null, null},
+				      .flags = ORDER_TERMINAL,
+				      .timeout_ms = TERMINAL_MS};
 	(void)msg_send(pair[0], size, sizeof(*size), NULL, 0);
-	if (islands_command(s->all->config.place.islands, &s->ref, o->plan,
-			    (int[]){pair[1], null, null}, ORDER_TERMINAL, &t->command, err) < 0) {
+	if (islands_command(s->all->config.place.islands, &s->ref, &order, &t->command, err) < 0) {
 		fd_closep(&pair[0]);
 		fd_closep(&pair[1]);
 		free(t);

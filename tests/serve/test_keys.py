@@ -324,6 +324,16 @@ def test_cpu_a_day(make_daemon):
     daemon.post("/v1/runs", {"code": "x"}, key=text).refused(429, "rate_limited")
 
 
+def test_cpu_a_day_of_what_sandboxes_leave_running(make_daemon):
+    daemon = make_daemon()
+    text, _ = daemon.key("cpu", quotas={"cpu_seconds_per_day": 2})
+    path = f"/v1/sandboxes/{daemon.post('/v1/sandboxes', {}, key=text).ok(201)['id']}"
+    spin = "while :; do :; done >/dev/null 2>&1 </dev/null &"
+    assert daemon.post(f"{path}/runs", {"command": spin}, key=text).ok()["usage"]["cpu_ms"] < 1000
+    wait_until(lambda: daemon.post(f"{path}/runs", {"command": "true"}, key=text).status == 429, 60, "the quota's end")
+    daemon.delete(path, key=text).ok()
+
+
 # Bounds
 
 @pytest.mark.parametrize("bounds, body", [

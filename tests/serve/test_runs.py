@@ -54,6 +54,53 @@ def test_limits(daemon):
     assert result["stdout_truncated"] and len(result["stdout"]) < 1100
 
 
+FOUR_AT_WORK = """import os, time
+for n in range(4):
+    if os.fork() == 0:
+        while time.process_time() < 0.6: pass
+        os._exit(0)
+for n in range(4): os.wait()
+"""
+# Nobody waits for the one that works.
+LEFT_AT_WORK = """import os, time
+if os.fork() == 0:
+    if os.fork() == 0:
+        while time.process_time() < 0.5: pass
+        open("done", "w").close()
+    os._exit(0)
+while not os.path.exists("done"): time.sleep(0.01)
+"""
+WAYS = [{}, {"files": [{"path": "a", "text": "x"}]}, {"cold": True}]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_cpu_time_is_that_of_all_processes(daemon, way):
+    if daemon.who == "user":
+        return  # without a cgroup each process has its own
+    result = daemon.run(FOUR_AT_WORK, limits={"cpu_time": 1}, **way)
+    assert (result["status"], result["message"]) == ("timeout", "CPU time limit of 1 s reached")
+    assert daemon.run(FOUR_AT_WORK, limits={"cpu_time": 30}, **way)["usage"]["cpu_ms"] > 2000
+    assert daemon.run(LEFT_AT_WORK, **way)["usage"]["cpu_ms"] > 450
+
+
+def test_usage_is_that_of_the_whole_island(daemon):
+    if daemon.who == "user":
+        return  # without a cgroup only the largest process is known
+    code = ("import os, time\nfor n in range(2):\n    if os.fork() == 0:\n"
+            "        b = b'x' * (30 << 20); time.sleep(0.3); os._exit(0)\nfor n in range(2): os.wait()")
+    for way in WAYS:
+        usage = daemon.run(code, **way)["usage"]
+        assert usage["memory_peak_bytes"] > 60 * MIB and usage["processes_peak"] in (3, None), (way, usage)
+
+
+def test_what_a_compiler_leaves_running_ends_with_it(daemon):
+    """And what a program leaves, before files are fetched."""
+    result = daemon.run("import os, time\nif os.fork() == 0:\n    os.setsid()\n    for n in (0, 1, 2): os.close(n)\n"
+                        "    time.sleep(1)\n    open('late', 'w').close()\n    os._exit(0)\nopen('f', 'w').close()",
+                        get=["*"])
+    assert [f["path"] for f in result["files"]] == ["f"]
+
+
 def test_memory_limit(daemon):
     if daemon.who == "user":
         return  # nothing limits it there, and the result says so

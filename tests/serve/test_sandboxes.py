@@ -200,3 +200,18 @@ def test_nobody_is_left_in_the_middle_by_a_crash(make_daemon):
         daemon.request("GET", f"/v1/sandboxes/{box}").refused(410, "expired")
         assert daemon.request("POST", "/v1/runs", json={"command": "echo on"}).ok()["stdout"] == "on\n"
         daemon.stop()
+
+
+def test_cpu_time_of_commands_side_by_side(daemon):
+    """Each has its own, of all that it started; its neighbour is not charged."""
+    if daemon.who == "user":
+        return  # without a cgroup each process has its own
+    work = ("import os, time\nfor n in range(3):\n    if os.fork() == 0:\n"
+            "        while time.process_time() < 0.6: pass\n        os._exit(0)\nfor n in range(3): os.wait()")
+    path = f"/v1/sandboxes/{daemon.post('/v1/sandboxes', {'limits': {'cpu_time': 1}}).ok(201)['id']}"
+    neighbour = daemon.post(f"{path}/runs", {"code": "import time\ntime.sleep(5)", "background": True}).ok(202)["id"]
+    worker = daemon.post(f"{path}/runs", {"code": work}).ok()
+    assert (worker["status"], worker["message"]) == ("timeout", "CPU time limit of 1 s reached")
+    assert daemon.post(f"{path}/runs", {"code": "print(1)"}).ok()["status"] == "ok"
+    wait_until(lambda: daemon.get(f"/v1/runs/{neighbour}").ok()["status"] == "ok", 30, "the neighbour's end")
+    daemon.delete(path).ok()

@@ -280,9 +280,9 @@ static uint64_t read_oom_kills(const struct cgroup *c)
 }
 
 /* cpu.stat is there in every v2 directory, with the controller or without. */
-static uint64_t read_cpu_usec(const struct cgroup *c)
+uint64_t cgroup_dir_cpu_usec(int dir)
 {
-	return c->unified < 0 ? 0 : read_field(c->unified, "cpu.stat", "usage_usec");
+	return dir < 0 ? 0 : read_field(dir, "cpu.stat", "usage_usec");
 }
 
 int cgroup_reuse(struct cgroup *c, const struct limits *limits)
@@ -310,7 +310,7 @@ int cgroup_reuse(struct cgroup *c, const struct limits *limits)
 	c->limits = *limits;
 	c->reused = true;
 	c->oom_kills_before = read_oom_kills(c);
-	c->cpu_usec_before = read_cpu_usec(c);
+	c->cpu_usec_before = cgroup_dir_cpu_usec(c->unified);
 	return 0;
 }
 
@@ -423,14 +423,14 @@ uint64_t cgroup_oom_kills(const struct cgroup *c)
 
 uint64_t cgroup_cpu_ms(const struct cgroup *c)
 {
-	return (read_cpu_usec(c) - c->cpu_usec_before) / 1000;
+	return (cgroup_dir_cpu_usec(c->unified) - c->cpu_usec_before) / 1000;
 }
 
 void cgroup_usage(const struct cgroup *c, struct usage *ret)
 {
 	int memory = c->dir[CONTROLLER_MEMORY], pids = c->dir[CONTROLLER_PIDS];
 	bool v2 = c->host && c->host->v2[CONTROLLER_MEMORY];
-	double cpu_ms = (double)(read_cpu_usec(c) - c->cpu_usec_before) / 1e3;
+	double cpu_ms = (double)(cgroup_dir_cpu_usec(c->unified) - c->cpu_usec_before) / 1e3;
 	uint64_t v;
 
 	/* What was killed is counted here alone. */

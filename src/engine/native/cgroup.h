@@ -100,6 +100,9 @@ uint64_t cgroup_oom_kills(const struct cgroup *c);
 /* CPU time of all its processes, living and dead; 0 if it is not known. */
 uint64_t cgroup_cpu_ms(const struct cgroup *c);
 
+/* The same of any v2 directory, since it was made. */
+uint64_t cgroup_dir_cpu_usec(int dir);
+
 void cgroup_usage(const struct cgroup *c, struct usage *ret);
 
 /* What is in use at this moment; 0 where it is not known. */
@@ -116,26 +119,39 @@ void cgroup_remove(struct cgroup *c);
 
 /*
  * One command's on a live island: a directory below the island's, so that what the
- * command started can be ended without the rest. It has no limits of its own.
+ * command started can be ended without the rest, and its CPU time be told from the
+ * others'. It has no limits of its own.
  */
 #define COMMAND_CGROUP "command-"
 
 struct command_cgroup {
-	int dir; /* -1: there is none */
-	bool v2;
+	int dir;   /* -1: there is none */
+	int meter; /* v2, by which CPU time is known: dir, or another; -1: it is not known */
+	bool v2;   /* dir is */
 	char name[24];
 };
 
-#define COMMAND_CGROUP_NONE ((struct command_cgroup){.dir = -1})
+#define COMMAND_CGROUP_NONE ((struct command_cgroup){.dir = -1, .meter = -1})
+#define COMMAND_DOORS       2
 
-/* 0; -ENOTSUP where the island has no cgroup; or -errno. */
-int command_cgroup_make(const struct cgroup *c, uint32_t number, struct command_cgroup *ret);
+/*
+ * With a meter, or on v1 perhaps without: joining that takes some ms there. 0;
+ * -ENOTSUP where the island has no cgroup; or -errno.
+ */
+int command_cgroup_make(const struct cgroup *c, uint32_t number, bool metered,
+			struct command_cgroup *ret);
 
-/* The file by which a process joins it. An fd of the caller's, or -errno. */
-int command_cgroup_door(const struct command_cgroup *m);
+/* The files by which a process joins it: fds of the caller's. How many, or -errno. */
+int command_cgroup_doors(const struct command_cgroup *m, int ret[COMMAND_DOORS]);
+
+/* CPU time of all that was ever in it; 0 if it is not known. */
+uint64_t command_cgroup_cpu_ms(const struct command_cgroup *m);
 
 /* Ends all that is in it. It can't be used again. */
 void command_cgroup_kill(const struct command_cgroup *m);
 
 /* -EBUSY while something of the command's still runs; then it stays for a later try. */
 int command_cgroup_remove(const struct cgroup *c, struct command_cgroup *m);
+
+/* Gives it up without removing it. */
+void command_cgroup_close(struct command_cgroup *m);

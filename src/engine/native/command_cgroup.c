@@ -31,31 +31,64 @@ static int parent_of(const struct cgroup *c, bool *ret_v2)
 	return *ret_v2 ? c->unified : pids;
 }
 
-int command_cgroup_make(const struct cgroup *c, uint32_t number, struct command_cgroup *ret)
+void command_cgroup_close(struct command_cgroup *m)
 {
-	int parent = parent_of(c, &ret->v2);
+	if (m->meter != m->dir)
+		fd_closep(&m->meter);
+	m->meter = -1;
+	fd_closep(&m->dir);
+}
 
-	ret->dir = -1;
+static int make_dir(int parent, const char *name)
+{
+	int dir, saved;
+
+	if (mkdirat(parent, name, 0755) < 0)
+		return -errno;
+	dir = cgroup_open_dir(parent, name);
+	saved = errno;
+	if (dir >= 0)
+		return dir;
+	(void)unlinkat(parent, name, AT_REMOVEDIR);
+	return -saved;
+}
+
+int command_cgroup_make(const struct cgroup *c, uint32_t number, bool metered,
+			struct command_cgroup *ret)
+{
+	int parent = parent_of(c, &ret->v2), r = 0;
+
+	ret->dir = ret->meter = -1;
 	if (parent < 0)
 		return -ENOTSUP;
 	(void)snprintf(ret->name, sizeof(ret->name), COMMAND_CGROUP "%u", number);
-	if (mkdirat(parent, ret->name, 0755) < 0)
-		return -errno;
-	ret->dir = cgroup_open_dir(parent, ret->name);
-	if (ret->dir < 0) {
-		int saved = errno;
-
-		(void)unlinkat(parent, ret->name, AT_REMOVEDIR);
-		return -saved;
-	}
-	return 0;
+	ret->dir = make_dir(parent, ret->name);
+	if (ret->dir < 0)
+		return ret->dir;
+	if (ret->v2)
+		ret->meter = ret->dir;
+	else if (metered && c->unified >= 0)
+		ret->meter = r = make_dir(c->unified, ret->name);
+	if (r >= 0)
+		return 0;
+	(void)command_cgroup_remove(c, ret);
+	return r;
 }
 
-int command_cgroup_door(const struct command_cgroup *m)
+int command_cgroup_doors(const struct command_cgroup *m, int ret[COMMAND_DOORS])
 {
-	int fd = openat(m->dir, m->v2 ? "cgroup.procs" : "tasks", O_WRONLY | O_CLOEXEC);
+	bool two = m->meter >= 0 && m->meter != m->dir;
 
-	return fd < 0 ? -errno : fd;
+	ret[0] = openat(m->dir, m->v2 ? "cgroup.procs" : "tasks", O_WRONLY | O_CLOEXEC);
+	if (ret[0] < 0)
+		return -errno;
+	ret[1] = two ? openat(m->meter, "cgroup.procs", O_WRONLY | O_CLOEXEC) : -1;
+	return two && ret[1] < 0 ? -errno : 1 + two;
+}
+
+uint64_t command_cgroup_cpu_ms(const struct command_cgroup *m)
+{
+	return cgroup_dir_cpu_usec(m->meter) / 1000;
 }
 
 static bool is_listed(const char *members, const char *pid, size_t len)
@@ -107,8 +140,8 @@ void command_cgroup_kill(const struct command_cgroup *m)
 {
 	if (m->dir < 0)
 		return;
-	if (m->v2) {
-		(void)fd_write_file_at(m->dir, "cgroup.kill", "1");
+	if (m->meter >= 0) {
+		(void)fd_write_file_at(m->meter, "cgroup.kill", "1");
 		return;
 	}
 	/* No more forks; one that was under way shows in the second round. */
@@ -124,8 +157,11 @@ int command_cgroup_remove(const struct cgroup *c, struct command_cgroup *m)
 
 	if (m->dir < 0)
 		return 0;
+	if (m->meter >= 0 && m->meter != m->dir &&
+	    unlinkat(c->unified, m->name, AT_REMOVEDIR) < 0 && errno != ENOENT)
+		return -errno;
 	if (unlinkat(parent, m->name, AT_REMOVEDIR) < 0 && errno != ENOENT)
 		return -errno;
-	fd_closep(&m->dir);
+	command_cgroup_close(m);
 	return 0;
 }

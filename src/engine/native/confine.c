@@ -198,8 +198,11 @@ int confine_shut_init(struct island *i _unused_, struct cay_error *err)
 /* A live island's commands are told apart, and ended, by cgroups below the island's own. */
 int confine_command(struct island *i, struct cay_error *err)
 {
-	int r = i->command_cgroup < 0 ? 0 : fd_write_all(i->command_cgroup, "0", 1);
+	int r = 0;
 
+	for (int n = 0; n < COMMAND_DOORS && r == 0; n++)
+		if (i->command_cgroup[n] >= 0)
+			r = fd_write_all(i->command_cgroup[n], "0", 1);
 	return r < 0 ? cay_fail(err, CAY_E_NOT_ENFORCEABLE, -r, "join the command's cgroup") : 0;
 }
 

@@ -16,6 +16,7 @@
 
 #define SETUP_MS     30000
 #define CPU_TICK_MS  20
+#define CLEAR_MS     1000
 #define SEND_SECONDS 2
 
 void service_report(struct service *s, const struct service_report *r)
@@ -58,6 +59,12 @@ struct command *command_find(const struct guest *g, uint32_t number)
 	return c && !c->ended ? c : NULL;
 }
 
+static void stop_timers(struct command *c)
+{
+	loop_cancel(c->guest->service->loop, &c->deadline);
+	loop_cancel(c->guest->service->loop, &c->tick);
+}
+
 static void command_free(struct command *c)
 {
 	struct guest *g = c->guest;
@@ -66,9 +73,9 @@ static void command_free(struct command *c)
 	while (*at != c)
 		at = &(*at)->next;
 	*at = c->next;
-	loop_cancel(g->service->loop, &c->deadline);
+	stop_timers(c);
 	(void)command_cgroup_remove(&g->island.cgroup, &c->cgroup);
-	fd_closep(&c->cgroup.dir);
+	command_cgroup_close(&c->cgroup);
 	free(c);
 }
 
@@ -102,24 +109,39 @@ void command_kill(struct command *c, enum cause cause)
 	if (c->cgroup.dir >= 0)
 		command_cgroup_kill(&c->cgroup);
 	else if (!g->frozen)
-		(void)launched_clear(&g->island); /* no way to tell them apart: all of them */
+		(void)launched_clear(&g->island); /* it is alone, or can't be told from others */
 }
 
 static void on_deadline(struct loop_timer *t)
 {
 	struct command *c = t->ctx;
 
+	if (c->cause != CAUSE_NONE && c->guest->own) {
+		guest_kill(c->guest, c->cause); /* its PID 1 does not get to it */
+		return;
+	}
 	command_kill(c, CAUSE_TIMEOUT);
+	if (c->guest->own)
+		(void)loop_after(c->guest->service->loop, t, CLEAR_MS);
+}
+
+/* CPU time of it and all that it started, living and dead; 0 if it is not known. */
+static uint64_t command_cpu_ms(const struct command *c)
+{
+	const struct guest *g = c->guest;
+
+	return g->single || g->own ? cgroup_cpu_ms(&g->island.cgroup) - c->cpu_before_ms
+				   : command_cgroup_cpu_ms(&c->cgroup);
 }
 
 static void on_tick(struct loop_timer *t)
 {
-	struct guest *g = t->ctx;
+	struct command *c = t->ctx;
 
-	if (cgroup_cpu_ms(&g->island.cgroup) >= g->plan->limits.cpu_time_ms)
-		guest_kill(g, CAUSE_CPU_TIME);
+	if (command_cpu_ms(c) >= c->cpu_time_ms)
+		command_kill(c, CAUSE_CPU_TIME);
 	else
-		(void)loop_after(g->service->loop, t, CPU_TICK_MS);
+		(void)loop_after(c->guest->service->loop, t, CPU_TICK_MS);
 }
 
 /* A process of a live island's was killed for memory: whose was it? */
@@ -189,12 +211,25 @@ static void command_ended(struct guest *g, struct command *c, const struct messa
 		.usage.memory_peak_bytes = m->spent.memory_peak_bytes,
 	};
 
+	if (c->number != CHECK_COMMAND && command_cpu_ms(c) > m->spent.cpu_us / 1000)
+		r.usage.cpu_ms = (double)command_cpu_ms(c);
+	if (g->own) {
+		double cpu_ms = r.usage.cpu_ms;
+
+		cgroup_usage(&g->island.cgroup, &r.usage);
+		r.usage.cpu_ms = cpu_ms;
+	}
 	if (WIFSIGNALED(m->status) && WTERMSIG(m->status) == SIGKILL && c->cause == CAUSE_NONE &&
 	    oom_since(g))
 		c->cause = CAUSE_MEMORY;
 	r.cause = (uint32_t)c->cause;
-	loop_cancel(g->service->loop, &c->deadline);
-	/* What it left behind in the background stays, unless it was ended by us. */
+	stop_timers(c);
+	/*
+	 * What it left behind in the background stays, unless it was ended by us. Agents
+	 * leave nothing, and the next command may have begun.
+	 */
+	if (g->own && !(c->flags & (ORDER_CHECK | ORDER_AGENT)))
+		(void)launched_clear(&g->island);
 	c->ended = true;
 	commands_tidy(g);
 	if (r.command != CHECK_COMMAND)
@@ -292,7 +327,6 @@ static void on_end(struct loop_fd *f, uint32_t events _unused_)
 	loop_remove(s->loop, &g->control);
 	loop_remove(s->loop, &g->end);
 	loop_remove(s->loop, &g->oom);
-	loop_cancel(s->loop, &g->tick);
 	launched_reap(&g->island, &used);
 	guest_report_end(g, &used);
 	strv_done(&g->island.isolation.degraded);
@@ -318,7 +352,6 @@ int guest_watch(struct guest *g)
 	g->control = (struct loop_fd){.fd = g->island.control, .ready = on_control, .ctx = g};
 	g->end = (struct loop_fd){.fd = g->island.pidfd, .ready = on_end, .ctx = g};
 	g->oom = (struct loop_fd){.fd = g->island.cgroup.oom_event, .ready = on_oom, .ctx = g};
-	g->tick = (struct loop_timer){.fire = on_tick, .ctx = g};
 	r = limit_sending(g);
 	if (r == 0)
 		r = loop_add(l, &g->control, EPOLLIN);
@@ -326,8 +359,6 @@ int guest_watch(struct guest *g)
 		r = loop_add(l, &g->end, EPOLLIN);
 	if (r == 0 && g->oom.fd >= 0)
 		r = loop_add(l, &g->oom, EPOLLIN);
-	if (r == 0 && g->single && g->plan->limits.cpu_time_ms)
-		r = loop_after(l, &g->tick, CPU_TICK_MS);
 	return r;
 }
 
@@ -340,7 +371,7 @@ struct plan *plan_copy(const struct plan *p)
 	return copy;
 }
 
-struct guest *guest_new(struct service *s, uint32_t number, const struct plan *p,
+struct guest *guest_new(struct service *s, uint32_t number, uint32_t flags, const struct plan *p,
 			struct cay_error *err)
 {
 	struct guest *g;
@@ -360,7 +391,8 @@ struct guest *guest_new(struct service *s, uint32_t number, const struct plan *p
 	g->service = s;
 	g->number = number;
 	g->status = -1;
-	if (launcher_make_live(&s->launcher, p, &g->island, err) < 0) {
+	g->own = flags & FLAG_OWN;
+	if (launcher_make_live(&s->launcher, p, flags & FLAG_COLD, &g->island, err) < 0) {
 		free(g->plan);
 		free(g);
 		return NULL;
@@ -371,33 +403,73 @@ struct guest *guest_new(struct service *s, uint32_t number, const struct plan *p
 	return g;
 }
 
-int command_start(struct guest *g, uint32_t number, uint32_t flags, const struct plan *p,
-		  const int stdio[3], struct cay_error *err)
+static int start_timers(struct command *c, uint64_t timeout_ms)
 {
-	struct command *c = calloc(1, sizeof(*c));
-	_cleanup_(fd_closep) int door = -1;
-	uint64_t ms = number == CHECK_COMMAND ? SETUP_MS : p->limits.timeout_ms;
+	struct loop *l = c->guest->service->loop;
+	int r = loop_after(l, &c->deadline, timeout_ms);
+
+	if (r == 0 && c->cpu_time_ms && c->guest->island.cgroup.unified >= 0)
+		r = loop_after(l, &c->tick, CPU_TICK_MS);
+	return r;
+}
+
+/* A cgroup of its own where it may have neighbours. How many doors it has, or -errno. */
+static int make_cgroup(struct command *c, int ret_doors[COMMAND_DOORS])
+{
+	const struct guest *g = c->guest;
 	int r;
 
+	if (g->single || g->own || c->number == CHECK_COMMAND)
+		return 0;
+	r = command_cgroup_make(&g->island.cgroup, c->number, c->cpu_time_ms > 0, &c->cgroup);
+	if (r < 0)
+		return r == -ENOTSUP ? 0 : r;
+	return command_cgroup_doors(&c->cgroup, ret_doors);
+}
+
+static struct command *command_new(struct guest *g, const struct service_request *q,
+				   const struct plan *p)
+{
+	struct command *c = calloc(1, sizeof(*c));
+
+	if (!c)
+		return NULL;
+	*c = (struct command){
+		.guest = g,
+		.number = q->command,
+		.flags = q->flags,
+		.cgroup = COMMAND_CGROUP_NONE,
+		.cpu_time_ms = q->cpu_time_ms ? q->cpu_time_ms : p->limits.cpu_time_ms,
+		.cpu_before_ms = g->single ? 0 : cgroup_cpu_ms(&g->island.cgroup),
+		.deadline = {.fire = on_deadline, .ctx = c},
+		.tick = {.fire = on_tick, .ctx = c},
+		.next = g->commands,
+	};
+	if (c->number == CHECK_COMMAND || q->flags & ORDER_AGENT)
+		c->cpu_time_ms = 0;
+	g->commands = c;
+	return c;
+}
+
+int command_start(struct guest *g, const struct service_request *q, const struct plan *p,
+		  const int stdio[3], struct cay_error *err)
+{
+	uint64_t ms = q->timeout_ms ? q->timeout_ms : p->limits.timeout_ms;
+	int doors[COMMAND_DOORS] = {-1, -1}, n_doors, r;
+	struct command *c;
+
+	commands_tidy(g);
+	c = command_new(g, q, p);
 	if (!c)
 		return cay_fail(err, CAY_E_INTERNAL, ENOMEM, "start a command");
-	commands_tidy(g);
-	*c = (struct command){.guest = g,
-			      .number = number,
-			      .flags = flags,
-			      .cgroup = COMMAND_CGROUP_NONE,
-			      .deadline = {.fire = on_deadline, .ctx = c},
-			      .next = g->commands};
-	g->commands = c;
-	r = g->single || number == CHECK_COMMAND
-		    ? -ENOTSUP
-		    : command_cgroup_make(&g->island.cgroup, number, &c->cgroup);
+	r = n_doors = make_cgroup(c, doors);
+	if (r >= 0)
+		r = start_timers(c, c->number == CHECK_COMMAND ? SETUP_MS : ms);
 	if (r == 0)
-		r = door = command_cgroup_door(&c->cgroup);
-	if (r >= 0 || r == -ENOTSUP)
-		r = loop_after(g->service->loop, &c->deadline, ms);
-	if (r == 0)
-		r = launched_order(&g->island, number, flags & ORDER_FLAGS_ALL, p, stdio, door);
+		r = launched_order(&g->island, c->number, q->flags & ORDER_FLAGS_ALL, p, stdio,
+				   doors, (size_t)n_doors);
+	for (int n = 0; n < COMMAND_DOORS; n++)
+		fd_closep(&doors[n]);
 	if (r < 0)
 		guest_kill(g, CAUSE_ERROR);
 	return r < 0 ? cay_fail(err, CAY_E_ENGINE, -r, "start a command on the island") : 0;

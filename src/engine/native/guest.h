@@ -23,7 +23,8 @@ struct command {
 	enum cause cause;
 	bool ended; /* only its cgroup is left, because something of it still dies */
 	struct command_cgroup cgroup;
-	struct loop_timer deadline;
+	uint64_t cpu_time_ms, cpu_before_ms; /* its limit, 0: none; the island's when it began */
+	struct loop_timer deadline, tick;    /* tick: looks at the CPU time */
 };
 
 struct guest {
@@ -31,11 +32,11 @@ struct guest {
 	struct service *service;
 	uint32_t number;
 	bool single; /* SERVICE_RUN: it ends with its only program */
+	bool own;    /* FLAG_OWN: one command at a time, and nothing outlives it */
 	bool frozen; /* its PID 1 hears nothing */
 	struct plan *plan;
 	struct launched island;
 	struct loop_fd control, end, oom;
-	struct loop_timer tick; /* looks at the CPU time */
 	struct command *commands;
 	enum cause cause;
 	int status;
@@ -63,14 +64,15 @@ struct service {
 };
 
 /* Makes an island that lives on; its workspace is there. */
-int service_make(struct service *s, uint32_t number, const struct plan *p, struct cay_error *err);
+int service_make(struct service *s, uint32_t number, uint32_t flags, const struct plan *p,
+		 struct cay_error *err);
 
 void service_report(struct service *s, const struct service_report *r);
 void service_report_failure(struct service *s, uint32_t island, uint32_t command,
 			    const struct cay_error *err);
 
 /* Makes the island and a guest of it, which is not watched yet; NULL and err. */
-struct guest *guest_new(struct service *s, uint32_t number, const struct plan *p,
+struct guest *guest_new(struct service *s, uint32_t number, uint32_t flags, const struct plan *p,
 			struct cay_error *err);
 
 /* From here on its end comes by itself. 0 or -errno. */
@@ -82,8 +84,11 @@ void guest_drop(struct guest *g);
 struct guest *guest_find(struct service *s, uint32_t number);
 void guest_kill(struct guest *g, enum cause cause);
 
-/* Sends the order; what can't be sent ends the island, as nobody knows what it heard of it. */
-int command_start(struct guest *g, uint32_t number, uint32_t flags, const struct plan *p,
+/*
+ * Sends the order: command, flags and times of the request. What can't be sent ends the
+ * island, as nobody knows what it heard of it.
+ */
+int command_start(struct guest *g, const struct service_request *q, const struct plan *p,
 		  const int stdio[3], struct cay_error *err);
 
 /* One that runs; or also one that has ended and left something running. NULL if there is none. */

@@ -344,7 +344,8 @@ void island_main(struct island *i)
 
 	i->root_fd = -1;
 	i->scratch_fd = -1;
-	i->command_cgroup = -1;
+	for (int n = 0; n < COMMAND_DOORS; n++)
+		i->command_cgroup[n] = -1;
 	title_set("cay: init"); /* the caller's command line is not for the program's eyes */
 	(void)umask(0);
 	reset_signals();

@@ -88,7 +88,7 @@ enum order_flags {
 			       and a struct winsize may have been */
 	ORDER_CHECK = 16,   /* nothing is executed: all steps, the facts, and a good end */
 	ORDER_AGENT = 64,   /* nothing is executed: serves files, by stdio[0] and stdio[1] */
-	ORDER_CGROUP = 32,  /* a fourth fd: the cgroup of this command alone, to be joined */
+	ORDER_CGROUP = 32,  /* one or two fds more: cgroups of this command alone, to be joined */
 	ORDER_FLAGS_ALL = 127,
 };
 
@@ -141,7 +141,7 @@ struct island {
 	/* From MESSAGE_ORDER. */
 	uint32_t command;
 	struct order order;
-	int command_cgroup; /* what is written to, to join it; -1 */
+	int command_cgroup[COMMAND_DOORS]; /* what is written to, to join them; -1 */
 
 	/* From MESSAGE_LIMITED. */
 	struct provision provision;

@@ -462,18 +462,20 @@ int launcher_make_ahead(struct launcher *l, const struct plan *like, size_t n,
 }
 
 int launched_order(struct launched *i, uint32_t command, uint32_t flags, const struct plan *p,
-		   const int stdio[3], int cgroup)
+		   const int stdio[3], const int *doors, size_t n_doors)
 {
 	struct message m = {.kind = MESSAGE_ORDER, .command = command, .order.flags = flags};
-	int fds[] = {stdio[0], stdio[1], stdio[2], cgroup};
+	int fds[3 + COMMAND_DOORS] = {stdio[0], stdio[1], stdio[2]};
 	int r;
 
 	if (p->size > ORDER_PLAN_MAX)
 		return -EMSGSIZE;
-	if (cgroup >= 0)
+	for (size_t n = 0; n < n_doors; n++)
+		fds[3 + n] = doors[n];
+	if (n_doors > 0)
 		m.order.flags |= ORDER_CGROUP;
 	give_pipes(stdio, i);
-	r = msg_send(i->control, &m, sizeof(m), fds, cgroup >= 0 ? 4 : 3);
+	r = msg_send(i->control, &m, sizeof(m), fds, 3 + n_doors);
 	return r < 0 ? r : msg_send(i->control, p, p->size, NULL, 0);
 }
 
@@ -502,12 +504,14 @@ bool launcher_take_ahead(struct launcher *l, const struct plan *p, struct launch
 	return false;
 }
 
-int launcher_make_live(struct launcher *l, const struct plan *p, struct launched *ret,
+int launcher_make_live(struct launcher *l, const struct plan *p, bool cold, struct launched *ret,
 		       struct cay_error *err)
 {
 	if (plan_check(p, p->size, err) < 0)
 		return -1;
-	return launcher_take_ahead(l, p, ret) ? 0 : make_island(l, p, NULL, false, ret, err);
+	if (!cold && launcher_take_ahead(l, p, ret))
+		return 0;
+	return make_island(l, p, NULL, false, ret, err);
 }
 
 /* A run on an island that waits for one, if there is such. */
@@ -517,7 +521,7 @@ static bool order_ahead(struct launcher *l, const struct plan *p, const int stdi
 	uint32_t flags = held ? ORDER_LAST | ORDER_HELD : ORDER_LAST;
 
 	while (launcher_take_ahead(l, p, ret)) {
-		if (launched_order(ret, 0, flags, p, stdio, -1) == 0)
+		if (launched_order(ret, 0, flags, p, stdio, NULL, 0) == 0)
 			return true;
 		discard(ret);
 	}

@@ -120,16 +120,16 @@ int launched_go(struct launched *i, struct cay_error *err);
 
 /*
  * An island that lives on: it waits for orders (orders.h), and is the caller's to
- * kill and reap. One that was made ahead is taken where the plan fits it. Nothing
+ * kill and reap. One that was made ahead is taken where the plan fits it, unless cold. Nothing
  * is waited for: what comes of it is told on its control socket, command by command,
  * and launched_judge() is due when a command says MESSAGE_READY.
  */
-int launcher_make_live(struct launcher *l, const struct plan *p, struct launched *ret,
+int launcher_make_live(struct launcher *l, const struct plan *p, bool cold, struct launched *ret,
 		       struct cay_error *err);
 
-/* flags: enum order_flags. cgroup: the file to join the command's own by, or -1. 0 or -errno. */
+/* flags: enum order_flags. doors: what the command joins its own cgroups by. 0 or -errno. */
 int launched_order(struct launched *i, uint32_t command, uint32_t flags, const struct plan *p,
-		   const int stdio[3], int cgroup);
+		   const int stdio[3], const int *doors, size_t n_doors);
 
 /* Ends all commands, at once, and leaves the island. 0 or -errno. */
 int launched_clear(struct launched *i);

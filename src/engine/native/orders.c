@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define ORDER_FDS 4 /* stdio, and the command's cgroup */
+#define ORDER_FDS (3 + COMMAND_DOORS) /* stdio, and the command's cgroups */
 
 /* What runs now; a command beyond this many is refused. */
 static struct {
@@ -40,7 +40,8 @@ static void close_order(struct island *i)
 {
 	for (int n = 0; n < 3; n++)
 		fd_closep(&i->stdio[n]);
-	fd_closep(&i->command_cgroup);
+	for (int n = 0; n < COMMAND_DOORS; n++)
+		fd_closep(&i->command_cgroup[n]);
 }
 
 /* The order's plan, in the room for it, and its fds. Anything that is not in order ends us. */
@@ -54,11 +55,11 @@ static void take_order(struct island *i, const struct plan *made_for, const stru
 	size_t none;
 	ssize_t n = msg_recv(i->control, room, sizeof(room), NULL, 0, &none);
 
-	if (n_fds != 3u + cgroup || m->order.flags & ~(uint32_t)ORDER_FLAGS_ALL || n < 0 ||
-	    plan_check(p, (size_t)n, &err) < 0 || !plan_fits_command(made_for, p))
+	if ((cgroup ? n_fds < 4 : n_fds != 3) || m->order.flags & ~(uint32_t)ORDER_FLAGS_ALL ||
+	    n < 0 || plan_check(p, (size_t)n, &err) < 0 || !plan_fits_command(made_for, p))
 		_exit(125);
 	memcpy(i->stdio, fds, sizeof(i->stdio));
-	i->command_cgroup = cgroup ? fds[3] : -1;
+	memcpy(i->command_cgroup, fds + 3, sizeof(i->command_cgroup));
 	i->plan = p;
 	i->command = m->command;
 	i->order = m->order;
@@ -139,7 +140,7 @@ static void reap(const struct island *i, int signals)
 static bool obey(struct island *i, const struct plan *made_for)
 {
 	struct message m;
-	int fds[ORDER_FDS] = {-1, -1, -1, -1};
+	int fds[ORDER_FDS] = {-1, -1, -1, -1, -1};
 	size_t n_fds;
 	ssize_t n = msg_recv(i->control, &m, sizeof(m), fds, ORDER_FDS, &n_fds);
 

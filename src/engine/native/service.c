@@ -28,12 +28,13 @@
 static int do_run(struct service *s, const struct service_request *q, const struct plan *p,
 		  const int fds[3], struct cay_error *err)
 {
+	struct service_request last = *q;
 	struct guest *g;
 	int r;
 
 	if (plan_kept(p))
 		return cay_fail(err, CAY_E_INVALID, 0, "a run has no workspace that is kept");
-	g = guest_new(s, q->island, p, err);
+	g = guest_new(s, q->island, q->flags & FLAG_COLD, p, err);
 	if (!g)
 		return -1;
 	g->single = true;
@@ -42,17 +43,21 @@ static int do_run(struct service *s, const struct service_request *q, const stru
 		guest_drop(g);
 		return cay_fail(err, CAY_E_ENGINE, -r, "watch the island");
 	}
-	if (command_start(g, 0, q->flags | ORDER_LAST, p, fds, err) < 0) {
+	last.command = 0;
+	last.flags |= ORDER_LAST;
+	if (command_start(g, &last, p, fds, err) < 0) {
 		g->failed = true; /* its end is the answer */
 		g->error = *err;
 	}
 	return 0;
 }
 
-int service_make(struct service *s, uint32_t number, const struct plan *p, struct cay_error *err)
+int service_make(struct service *s, uint32_t number, uint32_t flags, const struct plan *p,
+		 struct cay_error *err)
 {
+	const struct service_request check = {.command = CHECK_COMMAND, .flags = ORDER_CHECK};
 	int null[3] = {STDIN_FILENO, STDIN_FILENO, STDIN_FILENO};
-	struct guest *g = guest_new(s, number, p, err);
+	struct guest *g = guest_new(s, number, flags, p, err);
 	int r;
 
 	if (!g)
@@ -63,7 +68,7 @@ int service_make(struct service *s, uint32_t number, const struct plan *p, struc
 		guest_drop(g);
 		return cay_fail(err, CAY_E_ENGINE, -r, "watch the island");
 	}
-	if (command_start(g, CHECK_COMMAND, ORDER_CHECK, p, null, err) < 0) {
+	if (command_start(g, &check, p, null, err) < 0) {
 		g->failed = true;
 		g->error = *err;
 	}
@@ -74,7 +79,7 @@ static int do_make(struct service *s, const struct service_request *q, const str
 		   struct cay_error *err)
 {
 	return plan_kept(p) ? making_start(s, q->island, p, err)
-			    : service_make(s, q->island, p, err);
+			    : service_make(s, q->island, q->flags, p, err);
 }
 
 static int do_command(struct guest *g, const struct service_request *q, const struct plan *p,
@@ -87,7 +92,7 @@ static int do_command(struct guest *g, const struct service_request *q, const st
 		return cay_fail(err, CAY_E_CONFLICT, 0, "the island is paused");
 	if (!plan_fits_command(g->plan, p))
 		return cay_fail(err, CAY_E_INVALID, 0, "the command's plan is not this island's");
-	return command_start(g, q->command, q->flags, p, fds, err);
+	return command_start(g, q, p, fds, err);
 }
 
 static int do_kill(struct guest *g, const struct service_request *q)
@@ -161,10 +166,6 @@ static int with_guest(struct service *s, const struct service_request *q, const 
 		return do_command(g, q, p, fds, err);
 	case SERVICE_KILL:
 		return do_kill(g, q);
-	case SERVICE_CLEAR:
-		if (!g->frozen)
-			(void)launched_clear(&g->island);
-		return 0;
 	case SERVICE_FREEZE:
 	case SERVICE_THAW:
 		r = do_freeze(g, q->kind == SERVICE_FREEZE, err);

@@ -9,10 +9,11 @@
  *   RUN      makes an island, runs the plan's program on it, and that is its end.
  *            Answer: GONE, with all that is known of it; or FAILED.
  *   MAKE     makes an island that lives on. Answer: READY when it stands; or FAILED.
+ *            With FLAG_OWN it is for one command after another: what a command leaves
+ *            running is ended with it, and EXITED says what all of it used.
  *   COMMAND  starts the plan's program there. Answer: READY if FLAG_TELL_READY was
  *            given; then EXITED; or FAILED.
  *   KILL     ends one command, or with command 0 the whole island, for a cause.
- *   CLEAR    ends whatever runs there, and leaves the island.
  *   FREEZE, THAW, USAGE   Answer: USAGE, or FAILED.
  *   AHEAD    islands like this one are kept ready, `command` of them.
  *   DISCARD  removes the kept workspaces whose names follow (char[ID_SIZE] each).
@@ -37,7 +38,6 @@ enum service_request_kind {
 	SERVICE_MAKE,
 	SERVICE_COMMAND,
 	SERVICE_KILL,
-	SERVICE_CLEAR,
 	SERVICE_FREEZE,
 	SERVICE_THAW,
 	SERVICE_USAGE,
@@ -48,13 +48,17 @@ enum service_request_kind {
 
 /* Besides those of enum order_flags. */
 #define FLAG_TELL_READY (1u << 16)
+#define FLAG_OWN        (1u << 17)
+#define FLAG_COLD       (1u << 18) /* RUN, MAKE: not one that was made ahead */
 
 struct service_request {
 	uint32_t kind;
 	uint32_t island, command;
 	uint32_t flags;
 	uint32_t cause; /* SERVICE_KILL: enum cause */
-	uint32_t pad;   /* the plan behind it is aligned */
+	uint32_t pad;
+	/* What the program has left of its time; 0: what the plan says. */
+	uint64_t timeout_ms, cpu_time_ms;
 };
 
 /* Header and plan in one packet. */
