@@ -382,3 +382,44 @@ for family, kind in ((2, 1), (2, 2), (1, 1), (1, 2), (16, 3)):
 """)
     assert results.pop("reuseport allowed") == "worked"
     assert_refused(results, "EPERM")
+
+
+# Loads a filter of 4096 instructions, with the flags of its first argument; says how that went.
+FILTER = r"""
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+int main(int argc, char **argv)
+{
+	static struct sock_filter code[4096];
+	struct sock_fprog all = {4096, code};
+	long r;
+	for (int n = 0; n < 4096; n++) code[n] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+	r = strcmp(argv[1], "prctl") ? syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, atoi(argv[1]), &all)
+				     : prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &all);
+	puts(r < 0 ? strerrorname_np(errno) : "worked");
+	return 0;
+}
+"""
+
+
+@attack(26)
+def test_filters_of_system_calls(island, tmp_path_factory):
+    """The same memory by seccomp filters, which a listener's fd keeps without a process."""
+    place = tmp_path_factory.mktemp("filter")
+    (place / "filter.c").write_text("#define _GNU_SOURCE\n" + FILTER)
+    subprocess.run(["gcc", "-static", "-o", place / "filter", place / "filter.c"], check=True)
+    place.chmod(0o755)
+    for way, answer in (("0", "ENOSYS"), ("8", "ENOSYS"), ("prctl", "EINVAL")):
+        bare = subprocess.run([place / "filter", way], check=True, capture_output=True, text=True).stdout
+        assert bare == "worked\n"  # the control
+        out = island.run("--put", str(place / "filter"), "--", "./filter", way).ok().text
+        assert out == f"{answer}\n", way
+    told("EINVAL, ENOSYS")

@@ -260,6 +260,12 @@ static const struct args_case args_cases[] = {
 	{SYS_ioctl, {0, TIOCCONS}, FAILS(EPERM)},
 	{SYS_ioctl, {0, TIOCSETD}, FAILS(EPERM)},
 
+	{SYS_prctl, {PR_SET_NAME}, OK},
+	{SYS_prctl, {PR_SET_SECCOMP, SECCOMP_MODE_STRICT}, OK},
+	{SYS_prctl, {PR_SET_SECCOMP, SECCOMP_MODE_FILTER}, FAILS(EINVAL)},
+	{SYS_prctl, {1ull << 32 | PR_SET_SECCOMP, SECCOMP_MODE_FILTER}, FAILS(EINVAL)},
+	{SYS_seccomp, {SECCOMP_SET_MODE_FILTER}, FAILS(ENOSYS)},
+
 	{SYS_personality, {PER_LINUX}, OK},
 	{SYS_personality, {PER_LINUX32}, OK},
 	{SYS_personality, {UNAME26}, OK},

@@ -25,6 +25,7 @@
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/netlink.h>
+#include <linux/prctl.h>
 #include <linux/seccomp.h>
 #include <netinet/in.h>
 #include <sched.h>
@@ -473,6 +474,20 @@ static void rule_personality(struct program *p)
 	jump_if(p, BPF_JEQ, UINT32_MAX, ALLOW, DENY);
 }
 
+/*
+ * What filters are compiled into is one pool of the machine's, as rule_setsockopt() says,
+ * and a listener's fd keeps a chain of 32768 instructions alive without its process. The
+ * answer is that of a kernel without filters, which programs know.
+ */
+static void rule_prctl(struct program *p)
+{
+	place(p, CHECK_PRCTL);
+	load_arg(p, 0);
+	jump_if(p, BPF_JEQ, PR_SET_SECCOMP, NEXT, ALLOW);
+	load_arg(p, 1);
+	jump_if(p, BPF_JEQ, SECCOMP_MODE_FILTER, L_INVALID, ALLOW);
+}
+
 static void rule_mode(struct program *p, enum verdict rule, size_t arg)
 {
 	place(p, (int)rule);
@@ -568,6 +583,7 @@ static void emit_filter(struct program *p, const struct target *target, const st
 	rule_setsockopt(p);
 	rule_mknod(p);
 	rule_personality(p);
+	rule_prctl(p);
 	rule_fcntl(p);
 	rule_huge_pages(p);
 	rule_rlimit(p);

@@ -20,6 +20,7 @@ enum verdict {
 	CHECK_SETSOCKOPT, /* no filters: what they are compiled into is one pool of the machine's */
 	CHECK_IOCTL,
 	CHECK_PERSONALITY,
+	CHECK_PRCTL,   /* no filters, as for sockets */
 	CHECK_OPEN,    /* open: the mode is argument 2, if the flags say that it counts */
 	CHECK_OPENAT,  /* the same, one further */
 	CHECK_MODE,    /* no set-id bits in argument 1 */
@@ -112,10 +113,10 @@ static const struct call_group call_groups[] = {
 	{ALLOW, "ptrace process_vm_readv process_vm_writev"},
 	/* No option of prctl gives anything back once no_new_privs is set and no capability left.
 	 */
-	{ALLOW, "prctl"},
+	{CHECK_PRCTL, "prctl"},
 	{CHECK_PERSONALITY, "personality"},
-	/* A sandbox in the sandbox can only take away: of several filters the strictest wins. */
-	{ALLOW, "seccomp landlock_create_ruleset landlock_add_rule landlock_restrict_self"},
+	/* A sandbox in the sandbox can only take away; but seccomp() is absent: see CHECK_PRCTL. */
+	{ALLOW, "landlock_create_ruleset landlock_add_rule landlock_restrict_self"},
 
 	/* Ids. Without capabilities they can only be swapped among one's own. */
 	{ALLOW, "getuid geteuid getgid getegid getresuid getresgid getgroups "
