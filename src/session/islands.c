@@ -5,22 +5,12 @@
 #include "base/loop.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 
 #define BUCKETS 1024
-
-/* A request that the socket did not take yet. */
-struct waiting {
-	struct waiting *next;
-	size_t len;
-	int fds[3];
-	size_t n_fds;
-	char packet[];
-};
 
 struct islands {
 	struct loop *loop;
@@ -29,84 +19,24 @@ struct islands {
 	void *ctx;
 	uint32_t last_number;
 	struct island_ref *refs[BUCKETS];
-	struct waiting *first, **last;
+	struct outbox waiting; /* what the socket did not take yet */
 	char packet[SERVICE_PACKET_MAX];
 };
 
-static void waiting_free(struct waiting *w)
+static int watch(struct islands *l)
 {
-	for (size_t n = 0; n < w->n_fds; n++)
-		fd_closep(&w->fds[n]);
-	free(w);
+	return loop_change(l->loop, &l->sock, l->waiting.first ? EPOLLIN | EPOLLOUT : EPOLLIN);
 }
 
-static void send_waiting(struct islands *l)
-{
-	while (l->first) {
-		struct waiting *w = l->first;
-		int r = msg_send(l->sock.fd, w->packet, w->len, w->fds, w->n_fds);
-
-		if (r == -EAGAIN)
-			return;
-		/* Any other failure: the launcher is gone, which we will hear of by reading. */
-		l->first = w->next;
-		if (!l->first)
-			l->last = &l->first;
-		waiting_free(w);
-	}
-	(void)loop_change(l->loop, &l->sock, EPOLLIN);
-}
-
-/* A copy of what l->packet has. 0 or -errno. */
-static int waiting_new(struct islands *l, size_t len, const int *fds, size_t n_fds,
-		       struct waiting **ret)
-{
-	struct waiting *w = malloc(sizeof(*w) + len);
-
-	if (!w)
-		return -ENOMEM;
-	*w = (struct waiting){.len = len};
-	memcpy(w->packet, l->packet, len);
-	for (size_t n = 0; n < n_fds; n++) {
-		w->fds[n] = fcntl(fds[n], F_DUPFD_CLOEXEC, 3);
-		if (w->fds[n] < 0) {
-			int r = -errno;
-
-			waiting_free(w);
-			return r;
-		}
-		w->n_fds++;
-	}
-	*ret = w;
-	return 0;
-}
-
-/* Behind what waits already. */
-static int put_aside(struct islands *l, struct waiting *w)
-{
-	*l->last = w;
-	while (*l->last)
-		l->last = &(*l->last)->next;
-	return loop_change(l->loop, &l->sock, EPOLLIN | EPOLLOUT);
-}
-
+/* What l->packet has. early: the island it has to wait for; or NULL. */
 static int send_packet(struct islands *l, struct island_ref *early, size_t len, const int *fds,
 		       size_t n_fds)
 {
-	struct waiting *w = NULL, **at;
-	int r = early || l->first ? -EAGAIN : msg_send(l->sock.fd, l->packet, len, fds, n_fds);
+	bool waits = l->waiting.first;
+	int r = early ? outbox_keep(&early->early, l->packet, len, fds, n_fds)
+		      : outbox_send(&l->waiting, l->sock.fd, l->packet, len, fds, n_fds);
 
-	if (r != -EAGAIN)
-		return r;
-	r = waiting_new(l, len, fds, n_fds, &w);
-	if (r < 0)
-		return r;
-	if (!early)
-		return put_aside(l, w);
-	for (at = &early->early; *at;)
-		at = &(*at)->next;
-	*at = w;
-	return 0;
+	return r == 0 && !waits && l->waiting.first ? watch(l) : r;
 }
 
 /* early: the island it has to wait for; or NULL. */
@@ -139,7 +69,6 @@ static void enter(struct islands *l, struct island_ref *ref)
 	ref->commands = 0;
 	ref->made = false;
 	ref->stands = false;
-	ref->early = NULL;
 	ref->next = l->refs[ref->number % BUCKETS];
 	l->refs[ref->number % BUCKETS] = ref;
 }
@@ -153,12 +82,7 @@ static void leave(struct islands *l, struct island_ref *ref)
 	if (*at)
 		*at = ref->next;
 	ref->number = 0;
-	while (ref->early) {
-		struct waiting *w = ref->early;
-
-		ref->early = w->next;
-		waiting_free(w);
-	}
+	outbox_done(&ref->early);
 }
 
 static struct island_ref *early(struct island_ref *ref)
@@ -302,9 +226,8 @@ static void pass_on(struct islands *l, struct service_report *r)
 		leave(l, ref);
 	if (r->kind == REPORT_READY && r->command == 0) {
 		ref->stands = true;
-		if (ref->early)
-			(void)put_aside(l, ref->early);
-		ref->early = NULL;
+		outbox_move(&l->waiting, &ref->early);
+		(void)watch(l);
 	}
 	ref->report(ref, r);
 }
@@ -316,8 +239,9 @@ static void on_sock(struct loop_fd *f, uint32_t events)
 	size_t n_fds;
 	ssize_t n;
 
-	if (events & EPOLLOUT)
-		send_waiting(l);
+	/* Where it fails the launcher is gone, which we will hear of by reading. */
+	if (events & EPOLLOUT && outbox_flush(&l->waiting, f->fd) != -EAGAIN)
+		(void)watch(l);
 	if (!(events & ~(uint32_t)EPOLLOUT))
 		return;
 	n = msg_recv(f->fd, &r, sizeof(r), NULL, 0, &n_fds);
@@ -340,7 +264,6 @@ struct islands *islands_new(struct loop *loop, int sock, void (*lost)(void *ctx)
 	l->loop = loop;
 	l->lost = lost;
 	l->ctx = ctx;
-	l->last = &l->first;
 	l->sock = (struct loop_fd){.fd = sock, .ready = on_sock, .ctx = l};
 	if (fd_set_nonblock(sock, 1) < 0 || loop_add(loop, &l->sock, EPOLLIN) < 0) {
 		free(l);
@@ -355,11 +278,6 @@ void islands_free(struct islands *l)
 		return;
 	loop_remove(l->loop, &l->sock);
 	(void)close(l->sock.fd);
-	while (l->first) {
-		struct waiting *w = l->first;
-
-		l->first = w->next;
-		waiting_free(w);
-	}
+	outbox_done(&l->waiting);
 	free(l);
 }

@@ -5,6 +5,7 @@
  */
 #pragma once
 
+#include "base/outbox.h"
 #include "core/error.h"
 #include "engine/native/service.h"
 #include "policy/plan.h"
@@ -26,10 +27,10 @@ struct island_ref {
 	void (*report)(struct island_ref *ref, const struct service_report *r);
 	/* Ours. */
 	struct island_ref *next;
-	uint32_t commands;     /* numbers given out */
-	bool made;             /* it is one that lives on */
-	bool stands;           /* READY was heard */
-	struct waiting *early; /* for one that lives on, and does not stand yet */
+	uint32_t commands;   /* numbers given out */
+	bool made;           /* it is one that lives on */
+	bool stands;         /* READY was heard */
+	struct outbox early; /* for one that lives on, and does not stand yet */
 };
 
 /* lost: the launcher is gone, and with it all islands. NULL: no memory. */

@@ -302,6 +302,10 @@ int cgroup_reuse(struct cgroup *c, const struct limits *limits)
 		if (r < 0)
 			return r;
 	}
+	/* A live island's processes go one by one: not those of the next. */
+	if (c->host->v2[CONTROLLER_MEMORY] &&
+	    fd_write_file_at(c->dir[CONTROLLER_MEMORY], "memory.oom.group", "1") < 0)
+		return -EIO;
 	if (!c->host->v2[CONTROLLER_MEMORY])
 		(void)write_u64(c->dir[CONTROLLER_MEMORY], "memory.max_usage_in_bytes", 0);
 	/* An OOM of the last island must not be the next one's. */

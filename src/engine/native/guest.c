@@ -9,15 +9,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/socket.h>
-#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define SETUP_MS     30000
-#define CPU_TICK_MS  20
-#define CLEAR_MS     1000
-#define SEND_SECONDS 2
+#define SETUP_MS    30000
+#define CPU_TICK_MS 20
+#define AGAIN_MS    1000
+#define ORDERS_MAX  256 /* that wait */
 
 void service_report(struct service *s, const struct service_report *r)
 {
@@ -96,6 +94,21 @@ void guest_kill(struct guest *g, enum cause cause)
 	launched_kill(&g->island);
 }
 
+/* Hears it, and where orders wait, until they are taken. */
+static int listen_on(struct guest *g)
+{
+	uint32_t events = g->island.orders.first ? EPOLLIN | EPOLLOUT : EPOLLIN;
+
+	return loop_change(g->service->loop, &g->control, events);
+}
+
+/* What runs there ends; or all that does. */
+static void guest_clear(struct guest *g)
+{
+	if (launched_clear(&g->island) < 0 || listen_on(g) < 0)
+		guest_kill(g, CAUSE_ERROR);
+}
+
 void command_kill(struct command *c, enum cause cause)
 {
 	struct guest *g = c->guest;
@@ -109,20 +122,19 @@ void command_kill(struct command *c, enum cause cause)
 	if (c->cgroup.dir >= 0)
 		command_cgroup_kill(&c->cgroup);
 	else if (!g->frozen)
-		(void)launched_clear(&g->island); /* it is alone, or can't be told from others */
+		guest_clear(g); /* it is alone, or can't be told from others */
 }
 
 static void on_deadline(struct loop_timer *t)
 {
 	struct command *c = t->ctx;
 
-	if (c->cause != CAUSE_NONE && c->guest->own) {
-		guest_kill(c->guest, c->cause); /* its PID 1 does not get to it */
-		return;
-	}
-	command_kill(c, CAUSE_TIMEOUT);
-	if (c->guest->own)
-		(void)loop_after(c->guest->service->loop, t, CLEAR_MS);
+	/* Again, as a starved PID 1 may start it only now; or does not get to end it. */
+	if (c->cause != CAUSE_NONE && c->guest->own)
+		guest_kill(c->guest, c->cause);
+	else
+		command_kill(c, CAUSE_TIMEOUT);
+	(void)loop_after(c->guest->service->loop, t, AGAIN_MS);
 }
 
 /* CPU time of it and all that it started, living and dead; 0 if it is not known. */
@@ -229,7 +241,7 @@ static void command_ended(struct guest *g, struct command *c, const struct messa
 	 * leave nothing, and the next command may have begun.
 	 */
 	if (g->own && !(c->flags & (ORDER_CHECK | ORDER_AGENT)))
-		(void)launched_clear(&g->island);
+		guest_clear(g);
 	c->ended = true;
 	commands_tidy(g);
 	if (r.command != CHECK_COMMAND)
@@ -259,11 +271,19 @@ static void hear(struct guest *g, const struct message *m)
 	}
 }
 
-static void on_control(struct loop_fd *f, uint32_t events _unused_)
+static void on_control(struct loop_fd *f, uint32_t events)
 {
 	struct guest *g = f->ctx;
 	struct message m;
 
+	if (events & EPOLLOUT) {
+		int r = outbox_flush(&g->island.orders, f->fd);
+
+		if ((r < 0 && r != -EAGAIN) || listen_on(g) < 0)
+			guest_kill(g, CAUSE_ERROR);
+	}
+	if (!(events & ~(uint32_t)EPOLLOUT))
+		return;
 	if (launcher_listen(f->fd, &m, NULL))
 		hear(g, &m);
 	else
@@ -274,8 +294,6 @@ static void last_words(struct guest *g)
 {
 	struct message m;
 
-	if (fd_set_nonblock(g->island.control, 1) < 0)
-		return;
 	while (launcher_listen(g->island.control, &m, NULL))
 		hear(g, &m);
 }
@@ -334,16 +352,6 @@ static void on_end(struct loop_fd *f, uint32_t events _unused_)
 	(void)loop_after(s->loop, &s->stock, 0);
 }
 
-/* Its PID 1 may be slow, as it has the island's share of the CPU; it may not hold us up. */
-static int limit_sending(const struct guest *g)
-{
-	const struct timeval wait = {.tv_sec = SEND_SECONDS};
-
-	return setsockopt(g->island.control, SOL_SOCKET, SO_SNDTIMEO, &wait, sizeof(wait)) < 0
-		       ? -errno
-		       : 0;
-}
-
 int guest_watch(struct guest *g)
 {
 	struct loop *l = g->service->loop;
@@ -352,7 +360,8 @@ int guest_watch(struct guest *g)
 	g->control = (struct loop_fd){.fd = g->island.control, .ready = on_control, .ctx = g};
 	g->end = (struct loop_fd){.fd = g->island.pidfd, .ready = on_end, .ctx = g};
 	g->oom = (struct loop_fd){.fd = g->island.cgroup.oom_event, .ready = on_oom, .ctx = g};
-	r = limit_sending(g);
+	/* Its PID 1 may be slow, as it has the island's share of the CPU; it may not hold us up. */
+	r = fd_set_nonblock(g->island.control, 1);
 	if (r == 0)
 		r = loop_add(l, &g->control, EPOLLIN);
 	if (r == 0)
@@ -451,6 +460,21 @@ static struct command *command_new(struct guest *g, const struct service_request
 	return c;
 }
 
+/* What can't be sent ends the island, as nobody knows what it heard of it. 0 or -errno. */
+static int send_order(struct command *c, const struct service_request *q, const struct plan *p,
+		      const int stdio[3], const int *doors, size_t n_doors)
+{
+	struct guest *g = c->guest;
+	int r = launched_order(&g->island, c->number, q->flags & ORDER_FLAGS_ALL, p, stdio, doors,
+			       n_doors);
+
+	if (r == 0)
+		r = listen_on(g);
+	if (r < 0)
+		guest_kill(g, CAUSE_ERROR);
+	return r;
+}
+
 int command_start(struct guest *g, const struct service_request *q, const struct plan *p,
 		  const int stdio[3], struct cay_error *err)
 {
@@ -459,19 +483,20 @@ int command_start(struct guest *g, const struct service_request *q, const struct
 	struct command *c;
 
 	commands_tidy(g);
+	if (g->island.orders.len >= ORDERS_MAX)
+		return cay_fail(err, CAY_E_AT_CAPACITY, 0, "too many commands wait to begin there");
 	c = command_new(g, q, p);
 	if (!c)
 		return cay_fail(err, CAY_E_INTERNAL, ENOMEM, "start a command");
 	r = n_doors = make_cgroup(c, doors);
 	if (r >= 0)
 		r = start_timers(c, c->number == CHECK_COMMAND ? SETUP_MS : ms);
-	if (r == 0)
-		r = launched_order(&g->island, c->number, q->flags & ORDER_FLAGS_ALL, p, stdio,
-				   doors, (size_t)n_doors);
+	if (r < 0)
+		command_free(c); /* nothing was sent */
+	else
+		r = send_order(c, q, p, stdio, doors, (size_t)n_doors);
 	for (int n = 0; n < COMMAND_DOORS; n++)
 		fd_closep(&doors[n]);
-	if (r < 0)
-		guest_kill(g, CAUSE_ERROR);
 	return r < 0 ? cay_fail(err, CAY_E_ENGINE, -r, "start a command on the island") : 0;
 }
 

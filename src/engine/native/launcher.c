@@ -475,15 +475,15 @@ int launched_order(struct launched *i, uint32_t command, uint32_t flags, const s
 	if (n_doors > 0)
 		m.order.flags |= ORDER_CGROUP;
 	give_pipes(stdio, i);
-	r = msg_send(i->control, &m, sizeof(m), fds, 3 + n_doors);
-	return r < 0 ? r : msg_send(i->control, p, p->size, NULL, 0);
+	r = outbox_send(&i->orders, i->control, &m, sizeof(m), fds, 3 + n_doors);
+	return r < 0 ? r : outbox_send(&i->orders, i->control, p, p->size, NULL, 0);
 }
 
 int launched_clear(struct launched *i)
 {
 	struct message m = {.kind = MESSAGE_CLEAR};
 
-	return msg_send(i->control, &m, sizeof(m), NULL, 0);
+	return outbox_send(&i->orders, i->control, &m, sizeof(m), NULL, 0);
 }
 
 bool launcher_take_ahead(struct launcher *l, const struct plan *p, struct launched *ret)
@@ -573,6 +573,7 @@ void launched_reap(struct launched *i, struct usage *ret)
 	cgroup_usage(&i->cgroup, ret);
 	fd_closep(&i->pidfd);
 	fd_closep(&i->control);
+	outbox_done(&i->orders);
 	fd_closep(&i->scratch);
 	for (size_t n = 0; n < PLAN_MOUNTS_MAX; n++)
 		hostdir_done(&i->hostdirs[n]);

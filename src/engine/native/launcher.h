@@ -16,6 +16,7 @@
  */
 #pragma once
 
+#include "base/outbox.h"
 #include "core/error.h"
 #include "core/result.h"
 #include "engine/native/cgroup.h"
@@ -91,7 +92,8 @@ struct launched {
 	pid_t pid;
 	int pidfd;
 	int control;
-	int mounts; /* its mount namespace, where its end can wait; else -1 */
+	struct outbox orders; /* that a busy PID 1 did not take yet, where control does not block */
+	int mounts;           /* its mount namespace, where its end can wait; else -1 */
 	enum network_way network;
 	int scratch; /* where held: the root of its writable file system; else -1 */
 	struct cgroup cgroup;

@@ -18,8 +18,14 @@
 #include "engine/native/making.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/epoll.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #define NETWORKS_READY 4
@@ -48,6 +54,7 @@ static int do_run(struct service *s, const struct service_request *q, const stru
 	if (command_start(g, &last, p, fds, err) < 0) {
 		g->failed = true; /* its end is the answer */
 		g->error = *err;
+		guest_kill(g, CAUSE_ERROR);
 	}
 	return 0;
 }
@@ -71,6 +78,7 @@ int service_make(struct service *s, uint32_t number, uint32_t flags, const struc
 	if (command_start(g, &check, p, null, err) < 0) {
 		g->failed = true;
 		g->error = *err;
+		guest_kill(g, CAUSE_ERROR);
 	}
 	return 0;
 }
@@ -214,8 +222,25 @@ static bool names_ok(const struct service_request *q, size_t len)
 	return (len - sizeof(*q)) % ID_SIZE == 0;
 }
 
+/*
+ * What a program may get as its standard streams: pipes, sockets and /dev/null. A
+ * directory or file of the host's would be a way out of the island.
+ */
+static bool fd_ok(int fd)
+{
+	struct statfs fs;
+	struct stat st;
+	int flags = fcntl(fd, F_GETFL);
+
+	if (flags < 0 || flags & O_PATH || fstat(fd, &st) < 0 || fstatfs(fd, &fs) < 0)
+		return false;
+	if (S_ISCHR(st.st_mode))
+		return st.st_rdev == makedev(1, 3);
+	return S_ISSOCK(st.st_mode) || (S_ISFIFO(st.st_mode) && fs.f_type == PIPEFS_MAGIC);
+}
+
 /* A packet is what its kind says it must be: nothing is done with any other. */
-static bool packet_ok(const struct service_request *q, size_t len, size_t n_fds,
+static bool packet_ok(const struct service_request *q, size_t len, const int *fds, size_t n_fds,
 		      struct cay_error *err)
 {
 	bool has_plan = q->kind == SERVICE_RUN || q->kind == SERVICE_MAKE ||
@@ -227,6 +252,9 @@ static bool packet_ok(const struct service_request *q, size_t len, size_t n_fds,
 	(void)cay_fail(err, CAY_E_INVALID, 0, "not a request");
 	if (q->kind < SERVICE_RUN || q->kind > SERVICE_SWEEP || n_fds != (has_fds ? 3 : 0))
 		return false;
+	for (size_t n = 0; n < n_fds; n++)
+		if (!fd_ok(fds[n]))
+			return false;
 	if (has_names)
 		return names_ok(q, len);
 	return has_plan ? plan_check(p, len - sizeof(*q), err) == 0 : len == sizeof(*q);
@@ -240,20 +268,25 @@ static void on_request(struct loop_fd *f, uint32_t events _unused_)
 	struct cay_error err = {0};
 	int fds[3] = {-1, -1, -1};
 	size_t n_fds = 0;
-	ssize_t n = msg_recv(f->fd, room, sizeof(room), fds, 3, &n_fds);
+	ssize_t n;
+
+	memset(room, 0,
+	       sizeof(*q)); /* where it can't be taken, it is known at least whose it was */
+	n = msg_recv(f->fd, room, sizeof(room), fds, 3, &n_fds);
 
 	if (n == 0 || (n < 0 && n != -EMSGSIZE)) {
 		loop_stop(s->loop);
 		return;
 	}
-	if (n < (ssize_t)sizeof(*q))
+	if (n == -EMSGSIZE)
+		(void)cay_fail(&err, CAY_E_AT_CAPACITY, EMFILE, "the launcher can't take it");
+	else if (n < (ssize_t)sizeof(*q))
 		(void)cay_fail(&err, CAY_E_INVALID, 0, "not a request");
-	else if (packet_ok(q, (size_t)n, n_fds, &err))
+	else if (packet_ok(q, (size_t)n, fds, n_fds, &err))
 		if (obey(s, q, (size_t)n, fds, &err) == 0)
 			err.code = CAY_OK;
 	if (err.code != CAY_OK)
-		service_report_failure(s, n < (ssize_t)sizeof(*q) ? 0 : q->island,
-				       n < (ssize_t)sizeof(*q) ? 0 : q->command, &err);
+		service_report_failure(s, q->island, q->command, &err);
 	for (size_t k = 0; k < n_fds; k++)
 		(void)close(fds[k]);
 }
