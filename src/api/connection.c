@@ -70,7 +70,8 @@ static bool wants(const struct connection *c)
 	case CONN_LINGER: /* and throws them away */
 		return !c->dead;
 	case CONN_RAW:
-		if (x->body_whole)
+		/* What we answer to what comes must not pile up. */
+		if (x->body_whole || connection_unsent(c) >= EXCHANGE_HIGH)
 			return false;
 		__attribute__((fallthrough));
 	case CONN_BODY:

@@ -18,7 +18,7 @@
 
 static const char *const names[STREAMS] = {"stdout", "stderr"};
 
-/* A character whose end is in the next chunk of the same run's stream. */
+/* A character whose end is in the next piece of the same run's stream. */
 struct held {
 	char run[ID_SIZE];
 	int64_t time_ms;
@@ -26,7 +26,7 @@ struct held {
 	size_t len;
 };
 
-/* Makes entries of chunks. */
+/* Makes entries of pieces. */
 struct teller {
 	const char *run; /* of this one alone; NULL: of all */
 	struct held held[STREAMS];
@@ -58,7 +58,7 @@ static void tell_held(struct teller *t, enum stream s)
 	h->len = 0;
 }
 
-static void tell_chunk(struct teller *t, const struct log_chunk *c)
+static void tell_piece(struct teller *t, const struct log_piece *c)
 {
 	_cleanup_(buf_done) struct buf all = BUF(2 * LOGS_MAX_BYTES);
 	struct held *h = &t->held[c->stream];
@@ -83,7 +83,7 @@ static void tell_chunk(struct teller *t, const struct log_chunk *c)
 static void tell_all(struct teller *t, const struct logs *l)
 {
 	for (const struct log_chunk *c = l->first; c; c = c->next)
-		tell_chunk(t, c);
+		tell_piece(t, &c->all);
 }
 
 /* As they are now */
@@ -137,11 +137,11 @@ static void send_entry(void *ctx, enum stream s, struct json *j)
 	json_free(j);
 }
 
-static void on_chunk(void *ctx, const struct log_chunk *c)
+static void on_piece(void *ctx, const struct log_piece *p)
 {
 	struct follower *f = ctx;
 
-	tell_chunk(&f->teller, c);
+	tell_piece(&f->teller, p);
 }
 
 static void on_end(void *ctx)
@@ -180,7 +180,7 @@ static int follow(struct exchange *x, struct logs *l, const char *run, struct ca
 		return cay_fail(err, CAY_E_INTERNAL, ENOMEM, "follow the logs");
 	f->logs = l;
 	f->x = x;
-	f->link = (struct log_follower){.ctx = f, .chunk = on_chunk, .end = on_end};
+	f->link = (struct log_follower){.ctx = f, .piece = on_piece, .end = on_end};
 	f->teller = (struct teller){.ctx = f, .entry = send_entry};
 	if (run) {
 		memcpy(f->run, run, sizeof(f->run));

@@ -8,7 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define REPLACEMENT "\xef\xbf\xbd" /* U+FFFD */
+#define REPLACEMENT  "\xef\xbf\xbd" /* U+FFFD */
+#define SEQUENCE_MAX 4
 
 /* How long the sequence is that c begins, or 0. */
 static size_t sequence_length(unsigned char c)
@@ -82,20 +83,26 @@ size_t text_utf8_whole(const char *s, size_t len)
 int text_append_utf8(struct buf *out, const char *s, size_t len)
 {
 	const unsigned char *p = (const unsigned char *)s;
+	char mended[4096];
+	size_t n = 0;
 	int r = 0;
 
 	while (len > 0 && r == 0) {
-		size_t n = 0, step;
+		size_t step = sequence(p, len);
 
-		while (n < len && (step = sequence(p + n, len - n)) > 0)
-			n += step;
-		r = buf_append(out, p, n);
-		p += n;
-		len -= n;
-		if (r == 0 && len > 0) {
-			r = buf_append_str(out, REPLACEMENT);
-			p++;
-			len--;
+		if (step > 0) {
+			for (size_t k = 0; k < step; k++)
+				mended[n++] = (char)p[k];
+		} else {
+			memcpy(mended + n, REPLACEMENT, strlen(REPLACEMENT));
+			n += strlen(REPLACEMENT);
+			step = 1;
+		}
+		p += step;
+		len -= step;
+		if (len == 0 || n > sizeof(mended) - SEQUENCE_MAX) {
+			r = buf_append(out, mended, n);
+			n = 0;
 		}
 	}
 	return r;

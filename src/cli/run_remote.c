@@ -55,6 +55,8 @@ static bool comes_out_the_same(const struct run_ask *q)
 	/* The current directory is the caller's to mount; a daemon knows of none. */
 	if (s->workspace.source || s->n_mounts > 0)
 		return false;
+	if (s->limits.output_bytes > LIMIT_SERVED_OUTPUT)
+		return false;
 	/* Modes are kept, and trees have any size. */
 	if (s->put.len > 0 || (s->get.len > 0 && !q->json))
 		return false;

@@ -122,10 +122,14 @@ static int gather_settings(struct serve *s, struct cay_error *err)
 		if (r == 0)
 			r = buf_append(&text, "\n", 1);
 	}
-	s->settings_fd = memfd_create("settings", MFD_CLOEXEC);
+	s->settings_fd = memfd_create("settings", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	if (r == 0)
 		r = s->settings_fd < 0 ? -errno
 				       : fd_write_all(s->settings_fd, buf_str(&text), text.len);
+	/* The next api must find what this one was given. */
+	if (r == 0 && fcntl(s->settings_fd, F_ADD_SEALS,
+			    F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) < 0)
+		r = -errno;
 	return r < 0 ? cay_fail(err, CAY_E_INTERNAL, -r, "hand the settings on") : 0;
 }
 
@@ -201,17 +205,18 @@ static void unblock_signals(void)
 }
 
 /* Ctrl-C on a terminal goes to the whole group: only we decide what it means. */
-static void leave_group(void)
+static void be_child(void)
 {
 	(void)setpgid(0, 0);
 	(void)signal(SIGPIPE, SIG_IGN);
+	unblock_signals();
+	raise_fds();
 }
 
 /* It keeps the lock, too: who starts after we were killed waits until its islands have no maker. */
 _noreturn_ static void be_launcher(struct serve *s, int sock, pid_t parent)
 {
-	leave_group();
-	unblock_signals();
+	be_child();
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != parent ||
 	    fd_close_others((int[]){sock, s->kept_dir, s->lock}, 3) < 0)
 		_exit(125);
@@ -256,9 +261,7 @@ _noreturn_ static void be_api(struct serve *s, int program, int sock, int ready,
 	char *argv[] = {(char *)"cay-api", (char *)DRAIN_SECONDS, NULL};
 	char *env[] = {(char *)"PATH=/usr/bin:/bin", (char *)"LANG=C.UTF-8", NULL};
 
-	leave_group();
-	unblock_signals();
-	raise_fds();
+	be_child();
 	program = fcntl(program, F_DUPFD_CLOEXEC, 2 * API_FDS_END);
 	if (program < 0 || lseek(s->settings_fd, 0, SEEK_SET) < 0 || place(fds) < 0 ||
 	    drop_rights(s) < 0 || prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != parent)

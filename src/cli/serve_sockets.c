@@ -88,8 +88,10 @@ static int remove_stale(const struct sockaddr_un *at, struct cay_error *err)
 {
 	struct stat st;
 
-	if (lstat(at->sun_path, &st) < 0 && errno == ENOENT)
-		return 0;
+	if (lstat(at->sun_path, &st) < 0)
+		return errno == ENOENT
+			       ? 0
+			       : cay_fail(err, CAY_E_INTERNAL, errno, "look at %s", at->sun_path);
 	if (!S_ISSOCK(st.st_mode))
 		return cay_fail(err, CAY_E_CONFLICT, 0, "%s is there, and no socket", at->sun_path);
 	if (is_listened_on(at)) {

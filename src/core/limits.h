@@ -40,6 +40,8 @@ struct limits {
 #define LIMIT_MAX_TIME_MS    (30ull * 24 * 3600 * 1000)
 #define LIMIT_MIN_OUTPUT     2ull
 #define LIMIT_MAX_OUTPUT     (1ull << 30)
+/* What a daemon keeps of each stream: it puts results together for all, one by one. */
+#define LIMIT_SERVED_OUTPUT  (8ull << 20)
 #define LIMIT_MIN_OPEN_FILES 16ull
 #define LIMIT_MAX_OPEN_FILES 1048576ull
 #define LIMIT_MIN_FILE_SIZE  1ull

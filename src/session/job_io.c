@@ -7,7 +7,8 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#define CHUNK 65536
+#define CHUNK       65536
+#define PIPE_CHUNKS ((1 << 20) / CHUNK) /* the most that a pipe holds */
 
 static void stream_close(struct job_stream *s)
 {
@@ -96,7 +97,8 @@ void job_io_leave(struct job *j)
 	for (int n = 0; n < STREAMS; n++) {
 		struct job_stream *s = &j->streams[n];
 
-		while (s->in.fd >= 0 && take(s))
+		/* What was printed before the end, and no more: others may print without one. */
+		for (int k = 0; k < PIPE_CHUNKS && s->in.fd >= 0 && take(s); k++)
 			;
 		loop_remove(j->place.loop, &s->in);
 		if (s->in.fd >= 0)

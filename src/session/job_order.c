@@ -1,6 +1,7 @@
 #include "session/job.h"
 
 #include "base/attr.h"
+#include "core/limits.h"
 #include "image/runtime.h"
 #include "policy/plan.h"
 
@@ -42,5 +43,10 @@ int job_order_make(struct job_order *o, const struct settings *settings, struct 
 	if (plan_make(spec, settings, o->has_runtime ? &o->runtime : NULL,
 		      o->script.path[0] ? o->script.path : NULL, &o->plan, err) < 0)
 		return -1;
-	return 0;
+	if (o->plan->limits.output_bytes <= LIMIT_SERVED_OUTPUT)
+		return 0;
+	(void)cay_fail(err, CAY_E_TOO_LARGE, 0,
+		       "limits.output: a result has at most %llu MiB of each stream",
+		       LIMIT_SERVED_OUTPUT >> 20);
+	return cay_hint(err, "let the program write a file, and fetch that");
 }

@@ -10,21 +10,28 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define LOGS_MAX_BYTES (1u << 20)
+#define LOGS_MAX_BYTES (1u << 20) /* with what it takes to keep them */
 
-struct log_chunk {
-	struct log_chunk *next;
+struct log_piece {
 	char run[ID_SIZE];
 	enum stream stream;
 	int64_t time_ms;
+	const char *data;
 	size_t len;
+};
+
+/* Pieces that came one after the other, of one run and stream; the time is the first's. */
+struct log_chunk {
+	struct log_chunk *next;
+	struct log_piece all;
+	size_t room;
 	char data[];
 };
 
 struct log_follower {
 	struct log_follower *next;
 	void *ctx;
-	void (*chunk)(void *ctx, const struct log_chunk *c);
+	void (*piece)(void *ctx, const struct log_piece *p);
 	void (*end)(void *ctx); /* there will be no more */
 };
 

@@ -339,6 +339,16 @@ static int wait_for(struct sandbox *s, enum service_request_kind kind, sandbox_a
 	return 0;
 }
 
+static void drop_last_wait(struct sandbox *s)
+{
+	struct sandbox_wait **at = &s->waits;
+
+	while ((*at)->next)
+		at = &(*at)->next;
+	free(*at);
+	*at = NULL;
+}
+
 void sandbox_forget(struct sandbox *s, const void *ctx)
 {
 	for (struct sandbox_wait *w = s->waits; w; w = w->next)
@@ -377,7 +387,7 @@ int sandbox_ask(struct sandbox *s, enum service_request_kind kind, sandbox_answe
 		return -1;
 	if (islands_ask(s->all->config.place.islands, &s->ref, kind, err) == 0)
 		return 0;
-	sandbox_forget(s, ctx);
+	drop_last_wait(s);
 	return -1;
 }
 
