@@ -23,6 +23,10 @@ MIB = 1 << 20
 # An emulated processor is slow, and its host may be busy: how much of the time is not cay's.
 SLOWNESS = 5 if os.environ.get("CAY_IN_VM") else 1
 
+# Everything at length; under the sanitizers.
+SOAK = os.environ.get("CAY_SOAK") == "1"
+SANITIZED = os.environ.get("CAY_SANITIZED") == "1"
+
 # Only cgroup v2, no v1 beside it.
 PURE_V2 = pathlib.Path("/sys/fs/cgroup/cgroup.controllers").exists()
 
@@ -162,7 +166,7 @@ def remove_cgroups(top):
 
 
 def wait_until(true, seconds=5.0, what="it"):
-    end = time.monotonic() + seconds
+    end = time.monotonic() + seconds * SLOWNESS
     while not true():
         assert time.monotonic() < end, f"{what} did not happen within {seconds} s"
         time.sleep(0.01)

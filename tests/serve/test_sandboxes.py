@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from support import SLOWNESS, wait_until
+from support import wait_until
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def test_files_and_background_processes_stay(daemon, box):
 def test_what_is_left_running_may_go_on_printing(daemon, box):
     """Its pipe has a reader, although the command is over."""
     out(daemon, box, "(for i in $(seq 20); do echo $i; sleep 0.05; done; touch survived) & echo started")
-    wait_until(lambda: out(daemon, box, "ls") == "survived\n", 20 * SLOWNESS, "the background process")
+    wait_until(lambda: out(daemon, box, "ls") == "survived\n", 20, "the background process")
 
 
 def test_a_result_names_its_sandbox(daemon, box):
