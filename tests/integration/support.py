@@ -217,9 +217,9 @@ def _program(pid):
 
 
 def _of_another_cay(name):
-    """"cay-123-run_…" of a process 123 that lives and is not the binary under test."""
+    """"cay-123-run_…" of a process 123 that lives (a dead one has no program) and is not the binary under test."""
     maker = re.match(r"cay-(\d+)-", name)
-    return bool(maker) and os.path.exists(f"/proc/{maker[1]}") and _program(maker[1]) != _OURS
+    return bool(maker) and _program(maker[1]) not in ("", _OURS)
 
 
 def _is_of_an_island(pid):

@@ -229,7 +229,7 @@ def test_what_ended_meanwhile_is_told(sandbox):
 def test_only_the_last_is_kept(sandbox):
     with Terminal(sandbox, command="seq 1 200000; echo fi''n; read x") as t:
         id = t.id
-    time.sleep(1.5)
+    wait_until(lambda: sandbox.sh("pgrep -c seq || true")["stdout"] == "0\n", 10, "the end of its output")
     with Terminal(sandbox, terminal=id) as t:
         assert t.hello["replay"] <= 256 << 10
         t.until("200000\r\nfin\r\n")
@@ -345,10 +345,10 @@ def test_a_paused_sandbox(daemon, sandbox):
 def test_not_idle_while_attached(daemon):
     with daemon.sandbox(idle_timeout=1) as used, daemon.sandbox(idle_timeout=1) as other:
         with shell(used) as t:
-            time.sleep(3)
+            wait_until(lambda: daemon.get(other.url).status == 410, 10, "the idle time-out")
+            time.sleep(1)  # it would have come for this one, too
             t.type("echo here\n")
             t.until("here\r\n")
-        assert daemon.get(other.url).status in (404, 410)
 
 
 def test_a_full_screen_program(sandbox):

@@ -104,8 +104,9 @@ def test_idle_and_expired_are_reaped(daemon):
     busy = daemon.request("POST", "/v1/sandboxes", json={"idle_timeout": 1}).ok(201)["id"]
     old = daemon.request("POST", "/v1/sandboxes", json={"ttl": 1}).ok(201)["id"]
     daemon.request("POST", f"/v1/sandboxes/{busy}/runs",
-                   json={"command": "sleep 4", "background": True}).ok(202)
-    time.sleep(3.5)
+                   json={"command": "sleep 1000", "background": True}).ok(202)
+    for gone in (idle, old):
+        wait_until(lambda: daemon.get(f"/v1/sandboxes/{gone}").status != 200, 10, "its end")
     assert "idle" in daemon.request("GET", f"/v1/sandboxes/{idle}").refused(410, "expired")["message"]
     assert "expired" in daemon.request("GET", f"/v1/sandboxes/{old}").refused(410, "expired")["message"]
     daemon.request("GET", f"/v1/sandboxes/{busy}").ok()
