@@ -13,7 +13,7 @@ import subprocess
 
 import pytest
 
-from support import must_work
+from support import SOAK, must_work
 
 x86_64 = pytest.mark.usefixtures("x86_64_numbers")
 
@@ -82,7 +82,7 @@ def attack(number):
 
 def rounds():
     """How often a race is tried: a glimpse in `make test`, in earnest in a soak."""
-    return 10000 if os.environ.get("CAY_SOAK") == "1" else 100
+    return 10000 if SOAK else 100
 
 
 def soon():

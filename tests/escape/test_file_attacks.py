@@ -6,8 +6,6 @@ import socket
 import subprocess
 import sys
 
-import pytest
-
 from attack import assert_refused, attack, told, tries, x86_64
 from support import OURS, STRANGER
 

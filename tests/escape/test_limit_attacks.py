@@ -12,7 +12,7 @@ import time
 import pytest
 
 from attack import PRELUDE, assert_refused, attack, compile_c, soon, told, tries, x86_64
-from support import TIMEOUT
+from support import SLOWNESS, TIMEOUT
 
 
 def _is_out_of_memory(done):
@@ -101,12 +101,12 @@ def bomb(n):
     try:
         while os.fork(): n += 1
     except BlockingIOError: return n
-    time.sleep(1); os._exit(0)
+    time.sleep(60); os._exit(0)
 print(bomb(0))""", 50),
     ("""
 n = 0
 try:
-    while n < 500: threading.Thread(target=time.sleep, args=[1], daemon=True).start(); n += 1
+    while n < 500: threading.Thread(target=time.sleep, args=[60], daemon=True).start(); n += 1
 except RuntimeError: pass
 print(n, flush=True); os._exit(0)""", 50),
     ("""
@@ -258,8 +258,8 @@ int main(void)
 def test_uninterruptible_sleep(island, place):
     """A parent in vfork sleeps uninterruptibly (state D): killed on time all the same."""
     compile_c(place, "stuck", STUCK)
-    p = island.start("run", "--workspace", ".", "--timeout", "1s", "--", "./stuck")
-    state, end = "", time.monotonic() + 3
+    p = island.start("run", "--workspace", ".", "--timeout", f"{SLOWNESS}s", "--", "./stuck")
+    state, end = "", time.monotonic() + 3 * SLOWNESS
     while state != "D" and time.monotonic() < end and p.poll() is None:
         for pid in _with_mark(b"./stuck\0"):
             try:
@@ -270,7 +270,7 @@ def test_uninterruptible_sleep(island, place):
     began = time.monotonic()
     p.communicate(timeout=10)
     assert state == "D", "the control: it never slept so"
-    assert p.returncode == TIMEOUT and time.monotonic() - began < 3
+    assert p.returncode == TIMEOUT and time.monotonic() - began < 3 * SLOWNESS
     told("killed on time")
 
 

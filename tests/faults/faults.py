@@ -10,7 +10,6 @@ import re
 import subprocess
 import tempfile
 
-SOAK = os.environ.get("CAY_SOAK") == "1"
 SECONDS = 15
 
 # Of /proc/PID/status: what a process may do. The rest changes from run to run.

@@ -12,8 +12,8 @@ import time
 
 import pytest
 
-from faults import SOAK, cgroups_of
-from support import CAY, OURS
+from faults import cgroups_of
+from support import CAY, OURS, SOAK
 
 ROUNDS = 20 * (50 if SOAK else 1)
 

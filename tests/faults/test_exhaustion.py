@@ -8,8 +8,8 @@ import tempfile
 
 import pytest
 
-from faults import SOAK, cgroups_of
-from support import CAY, OURS
+from faults import cgroups_of
+from support import CAY, OURS, SOAK
 
 KILLED = -9
 

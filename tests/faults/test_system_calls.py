@@ -10,8 +10,8 @@ import tempfile
 
 import pytest
 
-from faults import Faults, SOAK, differences, left_of
-from support import CAY, CANNOT_EXECUTE, NOT_FOUND, OURS, STRANGER
+from faults import Faults, differences, left_of
+from support import CAY, CANNOT_EXECUTE, NOT_FOUND, OURS, SOAK, STRANGER
 
 # ENOMEM can come from nearly every call, and no code takes it for an answer.
 ERRORS = ["ENOMEM"] + ["EPERM", "EINVAL", "EINTR", "ENOENT", "ENOSYS", "EMFILE", "EIO", "EAGAIN"] * SOAK

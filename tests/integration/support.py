@@ -23,6 +23,10 @@ MIB = 1 << 20
 # An emulated processor is slow, and its host may be busy: how much of the time is not cay's.
 SLOWNESS = 5 if os.environ.get("CAY_IN_VM") else 1
 
+# Everything at length; under the sanitizers.
+SOAK = os.environ.get("CAY_SOAK") == "1"
+SANITIZED = os.environ.get("CAY_SANITIZED") == "1"
+
 # Only cgroup v2, no v1 beside it.
 PURE_V2 = pathlib.Path("/sys/fs/cgroup/cgroup.controllers").exists()
 
@@ -162,7 +166,7 @@ def remove_cgroups(top):
 
 
 def wait_until(true, seconds=5.0, what="it"):
-    end = time.monotonic() + seconds
+    end = time.monotonic() + seconds * SLOWNESS
     while not true():
         assert time.monotonic() < end, f"{what} did not happen within {seconds} s"
         time.sleep(0.01)
@@ -203,38 +207,42 @@ def _link(path):
         return ""
 
 
+# Every test looks at every process twice: what can be known once is.
+_OURS = os.path.realpath(CAY)
+_NAMESPACES = {kind: _link(f"/proc/self/ns/{kind}") for kind in ("pid", "user")}
+
+
 def _program(pid):
     return _link(f"/proc/{pid}/exe").removesuffix(" (deleted)")
 
 
-def _is_ours(pid):
-    return _program(pid) == os.path.realpath(CAY)
-
-
 def _of_another_cay(name):
-    """"cay-123-run_…" of a process 123 that lives and is not the binary under test."""
+    """"cay-123-run_…" of a process 123 that lives (a dead one has no program) and is not the binary under test."""
     maker = re.match(r"cay-(\d+)-", name)
-    return bool(maker) and os.path.exists(f"/proc/{maker[1]}") and not _is_ours(maker[1])
+    return bool(maker) and _program(maker[1]) not in ("", _OURS)
 
 
-def _is_on_an_island(pid):
+def _is_of_an_island(pid):
     """In namespaces of its own, with an id that only islands have (or that the tests gave it)."""
     try:
-        status = pathlib.Path(f"/proc/{pid}/status").read_text()
+        with open(f"/proc/{pid}/status", "rb") as f:
+            uid = int(re.search(rb"^Uid:\s+(\d+)", f.read(), re.M)[1])
     except OSError:
         return False
-    if os.path.basename(_program(pid)) == "cay":
-        return _is_ours(pid)
-    uid = int(re.search(r"^Uid:\s+(\d+)", status, re.M)[1])
     return (uid >= ISLAND_IDS or uid == STRANGER) and any(
-        _link(f"/proc/{pid}/ns/{kind}") not in ("", _link(f"/proc/self/ns/{kind}"))
-        for kind in ("pid", "user"))
+        _link(f"/proc/{pid}/ns/{kind}") not in ("", own) for kind, own in _NAMESPACES.items())
+
+
+def _is_cays(pid):
+    program = _program(pid)
+    # Another binary of that name is another's.
+    return program == _OURS or (os.path.basename(program) != "cay" and _is_of_an_island(pid))
 
 
 def _processes():
     found = set()
     for pid in filter(str.isdigit, os.listdir("/proc")):
-        if not (_is_ours(pid) or _is_on_an_island(pid)):
+        if not _is_cays(pid):
             continue
         try:
             stat = pathlib.Path(f"/proc/{pid}/stat").read_text()

@@ -73,7 +73,7 @@ NODE_GARBAGE = """
 const live = [];
 for (let i = 0; i < 120; i++) live.push(new Array(131072).fill(i));
 const ring = [];
-for (let i = 0; i < 4000; i++) ring[i % 64] = new Array(32768).fill(i + 0.5).map(x => x);
+for (let i = 0; i < 1500; i++) ring[i % 64] = new Array(32768).fill(i + 0.5).map(x => x);
 console.log(live.length, process.constrainedMemory(), require('v8').getHeapStatistics().heap_size_limit <= 300 * 2 ** 20);
 """
 
@@ -97,7 +97,9 @@ def test_node_collects_before_the_limit(cay, place):
     need("node")
     if int(run(cay, "node", "-p", "process.versions.node").split(".")[0]) < 20:
         must_work("node before 20 knows no cgroup v2")
-    assert run(cay, "node", "main.js", options=put(place, main_js=NODE_GARBAGE)) == f"120 {512 * MIB} true\n"
+    options = put(place, main_js=NODE_GARBAGE)
+    assert run(cay, "node", "main.js", options=options) == f"120 {512 * MIB} true\n"
+    assert cay.run(*options, "-e", "NODE_OPTIONS=--max-old-space-size=4096", "--", "node", "main.js").rc == 137
 
 
 def test_go_collects_before_the_limit(cay, place):

@@ -100,5 +100,11 @@ def daemon(request, scratch, binary_runs):
     if os.geteuid() != 0 and request.param == "user":
         must_work("only root can be another user")
     maker = Maker(scratch)
-    yield maker("user" if request.param == "user" else "root")
+    yield maker(request.param)
     maker.end()
+
+
+@pytest.fixture
+def sandbox(daemon):
+    with daemon.sandbox() as made:
+        yield made

@@ -1,5 +1,6 @@
 """A daemon of the tests' own, and a client that talks to it."""
 
+import contextlib
 import http.client
 import json
 import os
@@ -8,9 +9,12 @@ import re
 import signal
 import socket
 import subprocess
-import time
 
-from support import SLOWNESS, wait_until
+from events import Events
+from sandbox import Sandbox
+from support import wait_until
+
+TIMEOUT = 60  # s, of a read or write
 
 
 class Unix(http.client.HTTPConnection):
@@ -46,8 +50,12 @@ class Answer:
         assert error["request_id"] == self.headers["x-request-id"]
         return error
 
+    @property
+    def failure(self):
+        return self.status, self.error["code"]
+
     def refused(self, status, code):
-        assert (self.status, self.error["code"]) == (status, code), self.body
+        assert self.failure == (status, code), self.body
         return self.error
 
     def ok(self, status=200):
@@ -84,7 +92,7 @@ class Daemon:
                 "serve", "--socket", self.socket, "--state", self.state, "--listen",
                 f"127.0.0.1:{self.port}", config=self.config, stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL, stderr=log)
-        wait_until(lambda: self._serves(began) or self.process.poll() is not None, 15 * SLOWNESS,
+        wait_until(lambda: self._serves(began) or self.process.poll() is not None, 15,
                    "the daemon's start")
         assert self.process.poll() is None, self.log
         return self
@@ -139,33 +147,48 @@ class Daemon:
             # The others follow it; the socket is theirs until then.
             wait_until(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in pids.values()), 10, "their end")
         else:
-            wait_until(lambda: self._serves(began), 15 * SLOWNESS, "the daemon's second start")
+            wait_until(lambda: self._serves(began), 15, "the daemon's second start")
+
+    def rss(self):
+        """Resident memory of launcher and api in bytes."""
+        def one(pid):
+            text = pathlib.Path(f"/proc/{pid}/status").read_text()
+            return int(re.search(r"^VmRSS:\s+(\d+)", text, re.M)[1]) * 1024
+        pids = self.pids()
+        return {name: one(pids[name]) for name in ("launcher", "api")}
+
+    def fds(self):
+        """How many the api has open."""
+        return len(os.listdir(f"/proc/{self.pids()['api']}/fd"))
 
     # Talking to it
 
-    def connection(self, tcp=False, timeout=30):
+    def connection(self, tcp=False, timeout=TIMEOUT):
         if tcp:
             return http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
         return Unix(self.socket, timeout)
 
-    def _ask(self, connection, method, path, json_body, body, key, headers):
+    def begin(self, method, path, json_body=None, body=None, key=None, headers=None, tcp=None, timeout=TIMEOUT,
+              receive_buffer=None):
+        """A connection with the request on its way; with a key by TCP, else by the socket, unless tcp says otherwise."""
         headers = dict(headers or {})
         if json_body is not None:
             body = json.dumps(json_body).encode()
             headers.setdefault("Content-Type", "application/json")
         if key:
             headers["Authorization"] = f"Bearer {key}"
-        connection.request(method, path, body=body, headers=headers)
-
-    def request(self, method, path, json=None, body=None, key=None, headers=None, tcp=None, timeout=30):
-        """With a key by TCP, else by the socket, unless tcp says otherwise."""
         connection = self.connection(bool(key) if tcp is None else tcp, timeout)
-        try:
-            self._ask(connection, method, path, json, body, key, headers)
+        connection.connect()
+        if receive_buffer:
+            connection.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+        connection.request(method, path, body=body, headers=headers)
+        return connection
+
+    def request(self, method, path, json=None, **more):
+        """More as begin() takes it."""
+        with contextlib.closing(self.begin(method, path, json, **more)) as connection:
             response = connection.getresponse()
             return Answer(response.status, response.getheaders(), response.read())
-        finally:
-            connection.close()
 
     def get(self, path, **more):
         return self.request("GET", path, **more)
@@ -181,8 +204,20 @@ class Daemon:
         body = dict(more, **({"code": code} if code is not None else {}))
         return self.post("/v1/runs", body, key=key).ok()
 
-    def events(self, method, path, json=None, key=None, headers=None, timeout=30):
-        return Events(self, method, path, json, key, headers, timeout)
+    def events(self, method, path, json=None, headers=None, timeout=TIMEOUT, **more):
+        """More as begin() takes it."""
+        headers = dict(headers or {}, Accept="text/event-stream")
+        return Events(self.begin(method, path, json, headers=headers, timeout=timeout, **more), timeout)
+
+    @contextlib.contextmanager
+    def sandbox(self, **spec):
+        """A new one, until the end."""
+        made = Sandbox(self, self.post("/v1/sandboxes", spec).ok(201)["id"])
+        try:
+            yield made
+        finally:
+            with contextlib.suppress(OSError):  # the daemon may have ended before it
+                self.delete(made.url)
 
     def key(self, name, **more):
         """A new key's text and id."""
@@ -194,47 +229,3 @@ class Daemon:
         text = self.get("/metrics").body.decode()
         found = re.search(rf"^{re.escape(line)} (\S+)$", text, re.M)
         return float(found[1]) if found else 0.0
-
-
-class Events:
-    """A stream of server-sent events: iterate over (name, data), or close() to leave."""
-
-    def __init__(self, daemon, method, path, json, key, headers, timeout):
-        self.connection = daemon.connection(bool(key), timeout)
-        headers = dict(headers or {}, Accept="text/event-stream")
-        daemon._ask(self.connection, method, path, json, None, key, headers)
-        self.socket = self.connection.sock
-        self.response = self.connection.getresponse()
-        self.status = self.response.status
-
-    def __iter__(self):
-        name = None
-        for raw in self.response:
-            line = raw.decode().rstrip("\n")
-            if line.startswith("event: "):
-                name = line[7:]
-            elif line.startswith("data: "):
-                yield name, json.loads(line[6:])
-
-    def until(self, name):
-        """Everything up to the first of that name, it included."""
-        got = []
-        for event in self:
-            got.append(event)
-            if event[0] == name:
-                return got
-        raise AssertionError(f"no {name}: {got}")
-
-    def close(self):
-        self.socket.shutdown(socket.SHUT_RDWR)
-        self.response.close()
-        self.connection.close()
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        try:
-            self.close()
-        except OSError:
-            pass

@@ -46,8 +46,7 @@ def test_every_call_that_changes_something_is_noted(daemon, audit):
 
 
 def test_a_call_whose_client_left_is_noted(daemon, audit):
-    connection = daemon.connection()
-    daemon._ask(connection, "POST", "/v1/runs", {"code": "import time\ntime.sleep(60)"}, None, None, {})
+    connection = daemon.begin("POST", "/v1/runs", {"code": "import time\ntime.sleep(60)"})
     wait_until(lambda: daemon.metric("cay_runs_active") == 1, 5, "the start")
     connection.sock.shutdown(socket.SHUT_RDWR)
     connection.close()

@@ -6,9 +6,9 @@ import signal
 import threading
 import time
 
-from support import wait_until
+from support import SOAK, wait_until
 
-ROUNDS = 300 if os.environ.get("CAY_SOAK") == "1" else 12
+ROUNDS = 300 if SOAK else 12
 LOAD = 4
 
 

@@ -2,14 +2,16 @@
 
 import hashlib
 import http.client
-import json
 import re
 import sqlite3
 import time
 
 import pytest
 
+from sandbox import Sandbox
 from support import wait_until
+from terminal import Terminal
+from websocket import Refused
 
 SLOW = "import time\ntime.sleep(60)"
 
@@ -192,23 +194,11 @@ def test_keys_do_not_see_each_other(daemon, key):
     idle(daemon)
 
 
-UPGRADE = {"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13",
-           "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ=="}
-
-
-def open_terminal(daemon, key, path, **headers):
-    """A connection that was made a WebSocket, and the terminal's id from its first frame; or the status."""
-    connection = daemon.connection(tcp=True)
-    connection.request("GET", path, headers={**UPGRADE, "Authorization": f"Bearer {key}", **headers})
-    reader = connection.sock.makefile("rb")
-    status = int(reader.readline().split()[1])
-    if status != 101:
-        connection.close()
-        return status, None
-    while reader.readline() != b"\r\n":
-        pass
-    frame = reader.read(2)
-    return connection, json.loads(reader.read(frame[1]))["terminal"]
+def refusal(daemon, name, key, headers=None, **params):
+    """The status with which a terminal is refused."""
+    with pytest.raises(Refused) as refused:
+        Terminal(Sandbox(daemon, name, key), headers=headers, **params)
+    return refused.value.status
 
 
 def test_sandboxes_of_others_are_not_there_for_any_operation(daemon, key):
@@ -217,8 +207,9 @@ def test_sandboxes_of_others_are_not_there_for_any_operation(daemon, key):
     made = daemon.post("/v1/sandboxes", {"name": "hidden"}, key=mine).ok(201)
     path = f"/v1/sandboxes/{made['id']}"
     daemon.request("PUT", f"{path}/files?path=f", body=b"x", key=mine).ok(201)
-    connection, terminal = open_terminal(daemon, mine, f"{path}/terminal")
-    for at in (path, "/v1/sandboxes/hidden"):
+    terminal = Terminal(Sandbox(daemon, made["id"], mine))
+    for name in (made["id"], "hidden"):
+        at = f"/v1/sandboxes/{name}"
         for method, rest, body in (
                 ("GET", "", None), ("PATCH", "", {"ttl": 60}), ("POST", "/runs", {"command": "true"}),
                 ("POST", "/pause", None), ("POST", "/resume", None), ("GET", "/logs", None), ("GET", "/logs?follow=1", None),
@@ -230,25 +221,23 @@ def test_sandboxes_of_others_are_not_there_for_any_operation(daemon, key):
         for rest in ("/files?path=f", "/files/archive?path=."):
             method = "PUT" if "archive" not in rest else "POST"
             daemon.request(method, at + rest, body=b"y", key=theirs).refused(404, "not_found")
-        assert open_terminal(daemon, theirs, f"{at}/terminal")[0] == 404
-        assert open_terminal(daemon, theirs, f"{at}/terminal?terminal={terminal}")[0] == 404
+        assert refusal(daemon, name, theirs) == 404
+        assert refusal(daemon, name, theirs, terminal=terminal.id) == 404
     # The controls: it is there for its owner, whole, and so is the terminal.
     assert daemon.get(f"{path}/files?path=f", key=mine).body == b"x"
-    again, same = open_terminal(daemon, mine, f"{path}/terminal?terminal={terminal}")
-    assert same == terminal
-    for c in (connection, again):
-        c.close()
+    with terminal, Terminal(Sandbox(daemon, made["id"], mine), terminal=terminal.id) as again:
+        assert again.id == terminal.id
     daemon.delete(path, key=mine).ok()
 
 
 def test_a_terminal_from_another_site_is_refused(daemon, key):
     text, _ = key()
-    path = f"/v1/sandboxes/{daemon.post('/v1/sandboxes', {}, key=text).ok(201)['id']}"
-    assert open_terminal(daemon, text, f"{path}/terminal", Origin="http://evil.example")[0] == 403
-    assert open_terminal(daemon, text, f"{path}/terminal", Host="evil.example")[0] in (400, 403, 421)
-    connection, _ = open_terminal(daemon, text, f"{path}/terminal")
-    connection.close()
-    daemon.delete(path, key=text).ok()
+    name = daemon.post("/v1/sandboxes", {}, key=text).ok(201)["id"]
+    assert refusal(daemon, name, text, {"Origin": "http://evil.example"}) == 403
+    assert refusal(daemon, name, text, {"Host": "evil.example"}) in (400, 403, 421)
+    sandbox = Sandbox(daemon, name, text)
+    Terminal(sandbox).socket.close()
+    sandbox.request("DELETE").ok()
 
 
 def test_events_do_not_show_others(daemon, key):

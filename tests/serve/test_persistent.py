@@ -305,8 +305,7 @@ def test_kill_9_while_it_is_made(root_daemon):
     """Half-made images are removed; one that nobody was told of is, too."""
     daemon = root_daemon
     for n in range(3):
-        connection = daemon.connection()
-        connection.request("POST", "/v1/sandboxes", body=b'{"persistent": true}')
+        connection = daemon.begin("POST", "/v1/sandboxes", {"persistent": True})
         time.sleep(0.004 * n)
         daemon.kill9("launcher")
         connection.close()

@@ -199,9 +199,8 @@ def test_cancel(daemon):
 @pytest.mark.parametrize("events", [False, True])
 def test_a_client_that_goes_away_cancels_its_run(daemon, events, tcp):
     key = daemon.key(f"leaver-{events}")[0] if tcp else None
-    connection = daemon.connection(tcp)
     headers = {"Accept": "text/event-stream"} if events else {}
-    daemon._ask(connection, "POST", "/v1/runs", {"code": SLOW}, None, key, headers)
+    connection = daemon.begin("POST", "/v1/runs", {"code": SLOW}, key=key, headers=headers)
     wait_until(lambda: active(daemon) == 1, 5, "the start")
     connection.sock.shutdown(socket.SHUT_RDWR)
     connection.close()
@@ -302,8 +301,7 @@ def test_idempotency_in_the_background(daemon):
 
 def test_idempotency_while_the_first_is_under_way(daemon):
     headers, body = {"Idempotency-Key": "slow"}, {"code": SLOW}
-    connection = daemon.connection()
-    daemon._ask(connection, "POST", "/v1/runs", body, None, None, headers)
+    connection = daemon.begin("POST", "/v1/runs", body, headers=headers)
     wait_until(lambda: active(daemon) == 1, 5, "the start")
     refused = daemon.post("/v1/runs", body, headers=headers).refused(409, "conflict")
     assert "under way" in refused["message"] and refused["hint"]
@@ -360,8 +358,7 @@ def test_results_of_a_batch_come_as_they_finish(daemon):
 
 
 def test_a_client_that_goes_away_cancels_its_batch(daemon):
-    connection = daemon.connection()
-    daemon._ask(connection, "POST", "/v1/batches", {"runs": [{"code": SLOW}] * 10, "parallel": 3}, None, None, {})
+    connection = daemon.begin("POST", "/v1/batches", {"runs": [{"code": SLOW}] * 10, "parallel": 3})
     wait_until(lambda: active(daemon) == 3, 5, "the start")
     connection.close()
     idle(daemon)
@@ -424,8 +421,7 @@ def test_killed_daemons_tell_no_lies(make_daemon, which):
 
 def test_a_daemon_that_ends_finishes_what_runs(make_daemon):
     daemon = make_daemon()
-    connection = daemon.connection()
-    daemon._ask(connection, "POST", "/v1/runs", {"code": "import time\ntime.sleep(1)\nprint('done')"}, None, None, {})
+    connection = daemon.begin("POST", "/v1/runs", {"code": "import time\ntime.sleep(1)\nprint('done')"})
     wait_until(lambda: active(daemon) == 1, 5, "the start")
     daemon.ask_to_end()
     assert json.loads(connection.getresponse().read())["stdout"] == "done\n"

@@ -4,9 +4,11 @@
  */
 #include "base/attr.h"
 #include "base/fd.h"
+#include "engine/native/confine.h"
 #include "engine/native/island.h"
 #include "engine/native/launcher.h"
 #include "engine/pipes.h"
+#include "engine/sys.h"
 #include "policy/plan.h"
 
 #include <setjmp.h>
@@ -17,10 +19,12 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -418,6 +422,45 @@ static void each_step_is_required_ahead(void **state _unused_)
 	require_each_step(1);
 }
 
+/* Its end of the socket may be open in an island that was cloned later. */
+static void a_launcher_that_died_is_noticed(void **state _unused_)
+{
+	int pair[2], status;
+	pid_t launcher;
+
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
+	for (int dead = 0; dead < 2; dead++) {
+		struct island i = {.control = pair[0]};
+		struct cay_error err;
+		pid_t pid;
+
+		launcher = fork();
+		if (launcher == 0) {
+			(void)pause();
+			_exit(0);
+		}
+		i.launcher = sys_pidfd_open(launcher);
+		assert_true(launcher > 0 && i.launcher >= 0);
+		if (dead) {
+			struct pollfd end = {.fd = i.launcher, .events = POLLIN};
+
+			assert_int_equal(kill(launcher, SIGKILL), 0);
+			assert_int_equal(poll(&end, 1, 10000), 1);
+		}
+		pid = fork();
+		if (pid == 0)
+			_exit(confine_to_launcher(&i, &err) < 0);
+		assert_int_equal(waitpid(pid, &status, 0), pid);
+		assert_true(WIFEXITED(status));
+		assert_int_equal(WEXITSTATUS(status), dead);
+		assert_int_equal(kill(launcher, SIGKILL), 0);
+		assert_int_equal(waitpid(launcher, NULL, 0), launcher);
+		fd_closep(&i.launcher);
+	}
+	fd_closep(&pair[0]);
+	fd_closep(&pair[1]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -429,6 +472,7 @@ int main(void)
 		cmocka_unit_test(ahead_gives_the_same),
 		cmocka_unit_test(ahead_can_die),
 		cmocka_unit_test(launcher_with_many_fds),
+		cmocka_unit_test(a_launcher_that_died_is_noticed),
 		cmocka_unit_test(each_step_is_required),
 		cmocka_unit_test(each_step_is_required_ahead),
 	};

@@ -60,21 +60,23 @@ int confine_cgroup_namespace(struct island *i, struct cay_error *err)
 	return unshare(CLONE_NEWCGROUP) < 0 ? fail(err, "make a cgroup namespace") : 0;
 }
 
-/* It may have died before the kernel was told: then nobody would ever kill us. */
+/*
+ * It may have died before the kernel was told: then nobody would ever kill us.
+ * The socket alone does not tell: an island that was cloned after us has the other
+ * end open, too, until it has let go. The pidfd alone tells a moment too late: the
+ * kernel looks for those to be killed first.
+ */
 int confine_to_launcher(struct island *i, struct cay_error *err)
 {
-	struct pollfd launcher = {.fd = i->control};
+	struct pollfd launcher[] = {{.fd = i->control}, {.fd = i->launcher, .events = POLLIN}};
+	int r;
 
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
 		return fail(err, "tie the island's life to the launcher's");
-	switch (poll(&launcher, 1, 0)) {
-	case 0:
-		return 0;
-	case 1:
-		return cay_fail(err, CAY_E_ENGINE, 0, "the launcher is gone");
-	default:
+	r = poll(launcher, 2, 0);
+	if (r < 0)
 		return fail(err, "look for the launcher");
-	}
+	return r == 0 ? 0 : cay_fail(err, CAY_E_ENGINE, 0, "the launcher is gone");
 }
 
 int confine_ids(struct island *i, struct cay_error *err)

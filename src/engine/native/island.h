@@ -129,6 +129,7 @@ int facts_check(const struct facts *f, const struct plan *p, const uint64_t host
 struct island {
 	const struct plan *plan;
 	int control;                    /* the island's end */
+	int launcher;                   /* pidfd */
 	int stdio[3];                   /* become 0, 1, 2 */
 	const struct hostdir *hostdirs; /* one for each of the plan's mounts */
 	bool many_ids;                  /* a range is mapped; else only the island's user */

@@ -219,8 +219,8 @@ static int prepare(struct launcher *l, const struct plan *p, struct launched *i,
  */
 static int let_go(const struct island *i)
 {
-	int keep[4 + 2 * PLAN_MOUNTS_MAX] = {i->control};
-	size_t n = 1;
+	int keep[5 + 2 * PLAN_MOUNTS_MAX] = {i->control, i->launcher};
+	size_t n = 2;
 
 	for (int k = 0; k < 3 && !i->ahead; k++)
 		keep[n++] = i->stdio[k];
@@ -236,9 +236,11 @@ static int spawn(struct launcher *l, const struct plan *p, const int stdio[3], b
 {
 	bool use_template = fits_template(l, p);
 	_cleanup_(fd_closep) int network = l->n_networks > 0 ? l->networks[--l->n_networks] : -1;
-	_cleanup_(fd_closep) int theirs = -1;
+	_cleanup_(fd_closep) int theirs = -1, self = sys_pidfd_open(getpid());
 	int pair[2];
 
+	if (self < 0)
+		return cay_fail(err, CAY_E_ENGINE, errno, "open a pidfd of the launcher");
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
 		return cay_fail(err, CAY_E_ENGINE, errno, "make the control socket");
 	i->control = fd_above_stdio(pair[0]);
@@ -249,6 +251,7 @@ static int spawn(struct launcher *l, const struct plan *p, const int stdio[3], b
 		struct island inside = {
 			.plan = p,
 			.control = theirs,
+			.launcher = self,
 			.ahead = !stdio,
 			.hostdirs = i->hostdirs,
 			.many_ids = l->many_ids,

@@ -5,10 +5,13 @@ import time
 
 import pytest
 
-import wire
-from serve_support import Sandbox
-from support import must_work
-from wire import Terminal
+from memory import Memory
+from sandbox import Sandbox
+from support import must_work, wait_until
+from terminal import Terminal
+from websocket import TEXT, Refused
+
+pytestmark = pytest.mark.parametrize("daemon", ["root"], indirect=True)
 
 # A prompt that echo can't be mistaken for.
 READY = "PS1=; PS2=; stty -echo; echo re''ady\n"
@@ -20,13 +23,6 @@ def shell(sandbox, **options):
     t.type(READY)
     t.until("ready\r\n")
     return t
-
-
-def wait_for(what, seconds=10):
-    end = time.monotonic() + seconds
-    while not what():
-        assert time.monotonic() < end
-        time.sleep(0.02)
 
 
 def program(sandbox, command, **options):
@@ -77,10 +73,7 @@ def test_one_that_is_stopped_is_started(daemon):
     if os.geteuid() != 0:
         must_work("needs root, for loop devices")
     with daemon.sandbox(persistent=True, idle_timeout=1) as sandbox:
-        end = time.monotonic() + 10
-        while daemon.ask("GET", sandbox.url).json["state"] != "stopped":
-            assert time.monotonic() < end
-            time.sleep(0.1)
+        wait_until(lambda: sandbox.show()["state"] == "stopped", 10, "the idle time-out")
         with shell(sandbox) as t:
             t.type("stat -f -c %T /workspace\n")
             t.until("ext2/ext3\r\n")
@@ -134,7 +127,7 @@ def test_kill(sandbox, signal):
         t.until("ready")
         t.say(signal=signal)
         assert t.end().code == 1000 and t.said[-1]["exit"] == {"exit_code": None, "signal": 9}
-    wait_for(lambda: sandbox.sh("pgrep -c sleep || true")["stdout"] == "0\n")
+    wait_until(lambda: sandbox.sh("pgrep -c sleep || true")["stdout"] == "0\n", 10, "the end of what it started")
 
 
 def test_hang_up(sandbox):
@@ -177,7 +170,7 @@ def test_all_output_comes_before_the_end(sandbox):
     b'{"nothing":1}', b'{"resize":[80,24]}x', b"[" * 5000])
 def test_what_makes_no_sense_is_closed(sandbox, text):
     with Terminal(sandbox) as t:
-        t.send(wire.TEXT, text)
+        t.send(TEXT, text)
         assert t.end().code == 1008
 
 
@@ -186,7 +179,7 @@ def test_what_makes_no_sense_is_closed(sandbox, text):
     {"term": "a b"}, {"term": "$(id)"}, {"term": ""}, {"term": "x" * 65}, {"command": ""}, {"size": 1},
     {"terminal": "term_0000000000000000", "command": "id"}])
 def test_bad_queries(sandbox, query):
-    with pytest.raises(wire.Refused) as refused:
+    with pytest.raises(Refused) as refused:
         Terminal(sandbox, **query)
     assert refused.value.status == 400 and refused.value.body["error"]["code"] == "invalid_request"
 
@@ -194,15 +187,15 @@ def test_bad_queries(sandbox, query):
 def test_what_is_not_there(sandbox):
     nobody = Sandbox(sandbox.daemon, "sbx_0000000000000000")
     for where, query in [(nobody, {}), (sandbox, {"terminal": "term_0000000000000000"})]:
-        with pytest.raises(wire.Refused) as refused:
+        with pytest.raises(Refused) as refused:
             Terminal(where, **query)
         assert refused.value.status == 404
 
 
 def test_without_an_upgrade_nothing_is_started(daemon, sandbox):
-    answer = daemon.ask("GET", sandbox.url + "/terminal")
+    answer = sandbox.request("GET", "/terminal")
     assert answer.status == 426 and answer.headers["upgrade"] == "websocket"
-    assert daemon.ask("GET", sandbox.url).json["busy"] == 0
+    assert sandbox.show()["busy"] == 0
 
 
 # Coming back
@@ -228,7 +221,7 @@ def test_what_ended_meanwhile_is_told(sandbox):
     with Terminal(sandbox, terminal=id) as t:
         assert t.end().code == 1000
         assert t.seen == b"last\r\nwords\r\n" and t.said[-1]["exit"]["exit_code"] == 9
-    with pytest.raises(wire.Refused) as refused:
+    with pytest.raises(Refused) as refused:
         Terminal(sandbox, terminal=id)
     assert refused.value.status == 404
 
@@ -236,7 +229,7 @@ def test_what_ended_meanwhile_is_told(sandbox):
 def test_only_the_last_is_kept(sandbox):
     with Terminal(sandbox, command="seq 1 200000; echo fi''n; read x") as t:
         id = t.id
-    time.sleep(1.5)
+    wait_until(lambda: sandbox.sh("pgrep -c seq || true")["stdout"] == "0\n", 10, "the end of its output")
     with Terminal(sandbox, terminal=id) as t:
         assert t.hello["replay"] <= 256 << 10
         t.until("200000\r\nfin\r\n")
@@ -254,14 +247,14 @@ def test_taking_over(sandbox):
 
 
 def test_a_terminal_of_another_sandbox(daemon, sandbox):
-    with daemon.sandbox() as other, shell(sandbox) as t, pytest.raises(wire.Refused) as refused:
+    with daemon.sandbox() as other, shell(sandbox) as t, pytest.raises(Refused) as refused:
         Terminal(other, terminal=t.id)
     assert refused.value.status == 404
 
 
 def test_at_most_eight(sandbox):
     held = [Terminal(sandbox) for _ in range(8)]
-    with pytest.raises(wire.Refused) as refused:
+    with pytest.raises(Refused) as refused:
         Terminal(sandbox)
     assert refused.value.status == 503 and refused.value.body["error"]["code"] == "at_capacity"
     held[0].type("exit\n")
@@ -280,9 +273,9 @@ def test_those_that_ended_give_way(sandbox):
 # Much, and slowly
 
 def test_a_slow_reader_holds_the_program_up(daemon, sandbox):
-    memory = wire.Memory(daemon)
+    memory = Memory(daemon)
     with Terminal(sandbox, command="yes 0123456789abcdef | head -c 200000000; echo fi''n",
-                         timeout=60) as t:
+                  timeout=60) as t:
         time.sleep(2)
         assert memory.grown() < 16 << 20
         size = 0
@@ -297,7 +290,7 @@ def test_a_slow_reader_holds_the_program_up(daemon, sandbox):
 
 
 def test_what_nobody_reads_is_held_back(daemon, sandbox):
-    memory = wire.Memory(daemon)
+    memory = Memory(daemon)
     with Terminal(sandbox, command="stty raw -echo; echo r''eady; sleep 60", timeout=1) as t:
         t.until("ready")
         with pytest.raises(TimeoutError):
@@ -308,7 +301,7 @@ def test_what_nobody_reads_is_held_back(daemon, sandbox):
 
 def test_much_input_arrives(sandbox):
     with Terminal(sandbox, command="stty raw -echo; echo r''eady; head -c 3000000 | md5sum",
-                         timeout=60) as t:
+                  timeout=60) as t:
         t.until("ready")
         data = os.urandom(3000000)
         for at in range(0, len(data), 100000):
@@ -318,21 +311,21 @@ def test_much_input_arrives(sandbox):
 
 
 def test_clients_that_vanish(daemon, sandbox):
-    fds = wire.fds(daemon)
+    fds = daemon.fds()
     for n in range(30):
         try:
             Terminal(sandbox, command="seq 1 20000" if n % 2 else "true").socket.close()
-        except wire.Refused as refused:
+        except Refused as refused:
             assert refused.status == 503  # eight of them still print
             time.sleep(0.2)
-    wait_for(lambda: wire.fds(daemon) <= fds + 1)
+    wait_until(lambda: daemon.fds() <= fds + 1, 10, "the end of their connections")
 
 
 # The sandbox
 
 def test_deleting_the_sandbox(daemon, sandbox):
     with shell(sandbox) as t:
-        assert daemon.ask("DELETE", sandbox.url).status == 200
+        assert daemon.delete(sandbox.url).status == 200
         goodbye = t.end()
         assert (goodbye.code, goodbye.reason) == (1001, "the sandbox is gone")
         assert t.said[-1]["exit"] == {"exit_code": None, "signal": 9}
@@ -340,22 +333,22 @@ def test_deleting_the_sandbox(daemon, sandbox):
 
 def test_a_paused_sandbox(daemon, sandbox):
     with shell(sandbox) as t:
-        daemon.ask("POST", sandbox.url + "/pause")
+        sandbox.request("POST", "/pause")
         t.type("echo later\n")
-        with pytest.raises(wire.Refused) as refused:
+        with pytest.raises(Refused) as refused:
             Terminal(sandbox)
         assert refused.value.status == 409
-        daemon.ask("POST", sandbox.url + "/resume")
+        sandbox.request("POST", "/resume")
         t.until("later\r\n")
 
 
 def test_not_idle_while_attached(daemon):
     with daemon.sandbox(idle_timeout=1) as used, daemon.sandbox(idle_timeout=1) as other:
         with shell(used) as t:
-            time.sleep(3)
+            wait_until(lambda: daemon.get(other.url).status == 410, 10, "the idle time-out")
+            time.sleep(1)  # it would have come for this one, too
             t.type("echo here\n")
             t.until("here\r\n")
-        assert daemon.ask("GET", other.url).status in (404, 410)
 
 
 def test_a_full_screen_program(sandbox):

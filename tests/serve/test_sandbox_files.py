@@ -1,4 +1,5 @@
 """The files of live sandboxes: in, out, listed, moved and watched."""
+import ast
 import base64
 import contextlib
 import hashlib
@@ -11,7 +12,8 @@ import time
 
 import pytest
 
-from serve_support import GROWTH_MAX, SOAK, Watch
+from memory import GROWTH_MAX, Peak
+from support import SOAK, wait_until
 
 MB = 1 << 20
 
@@ -99,7 +101,7 @@ def test_bad_requests(sandbox, method, what, params):
 
 
 def test_nul_in_a_path(sandbox):
-    assert sandbox.daemon.ask("GET", f"{sandbox.url}/files?path=a%00b").failure == (400, "invalid_request")
+    assert sandbox.request("GET", "/files?path=a%00b").failure == (400, "invalid_request")
     assert sandbox.post("mkdir", {"path": "a\0b"}).failure == (400, "invalid_request")
 
 
@@ -107,8 +109,8 @@ def test_what_is_not_there(sandbox, daemon):
     for answer in (sandbox.read("nix"), sandbox.stat("nix"), sandbox.files("DELETE", path="nix"),
                    sandbox.files("GET", "/list", path="nix"), sandbox.files("GET", "/archive", path="nix"),
                    sandbox.files("GET", "/watch", path="nix"), sandbox.post("move", {"from": "nix", "to": "x"}),
-                   daemon.ask("GET", "/v1/sandboxes/sbx_0000000000000000/files?path=x"),
-                   daemon.ask("PUT", "/v1/sandboxes/nix/files?path=x", b"data")):
+                   daemon.get("/v1/sandboxes/sbx_0000000000000000/files?path=x"),
+                   daemon.request("PUT", "/v1/sandboxes/nix/files?path=x", body=b"data")):
         assert answer.failure == (404, "not_found")
     assert sandbox.show()["busy"] == 0
 
@@ -164,7 +166,7 @@ def test_ranges_that_are_none_are_passed_over(sandbox, header):
 
 def test_head(sandbox, daemon):
     sandbox.write("x", b"y" * 12345)
-    with contextlib.closing(daemon.connect()) as c:
+    with contextlib.closing(daemon.connection()) as c:
         for headers, status, length in (({}, 200, "12345"), ({"Range": "bytes=-5"}, 206, "5")):
             c.request("HEAD", f"{sandbox.url}/files?path=x", headers=headers)
             answer = c.getresponse()
@@ -194,7 +196,7 @@ def test_a_reader_sees_the_old_or_the_new(sandbox):
         stop.set()
         t.join()
     assert seen <= {old, new}
-    assert set(json.loads(inside.replace("(", "[").replace(")", "]"))[0]) <= {300_000, 400_000, 1}
+    assert set(ast.literal_eval(inside)) <= {(300_000, 1), (400_000, 1)}
     assert sandbox.names() == ["x"]
 
 
@@ -202,7 +204,7 @@ def test_a_reader_sees_the_old_or_the_new(sandbox):
 def test_an_upload_that_breaks_off_leaves_nothing(sandbox, daemon, chunked):
     sandbox.write("x", b"old")
     for path in ("x", "new/file"):
-        c = daemon.connect()
+        c = daemon.connection()
         c.putrequest("PUT", f"{sandbox.url}/files?path={path}")
         c.putheader(*(("Transfer-Encoding", "chunked") if chunked else ("Content-Length", str(10 * MB))))
         c.endheaders()
@@ -210,7 +212,7 @@ def test_an_upload_that_breaks_off_leaves_nothing(sandbox, daemon, chunked):
         c.send(b"%x\r\n%s\r\n" % (MB, piece) if chunked else piece)
         time.sleep(0.1)
         c.close()
-    assert sandbox.wait_idle()
+    sandbox.wait_idle()
     assert sandbox.read("x").body == b"old"
     assert sandbox.read("new/file").status == 404
     assert sandbox.sh("find . -type f")["stdout"] == "./x\n"
@@ -219,13 +221,13 @@ def test_an_upload_that_breaks_off_leaves_nothing(sandbox, daemon, chunked):
 
 def test_an_append_that_breaks_off_is_taken_back(sandbox, daemon):
     sandbox.write("x", b"old")
-    c = daemon.connect()
+    c = daemon.connection()
     c.putrequest("PUT", f"{sandbox.url}/files?path=x&append=1")
     c.putheader("Content-Length", "1000000")
     c.endheaders(b"z" * 500000)
     time.sleep(0.1)
     c.close()
-    assert sandbox.wait_idle()
+    sandbox.wait_idle()
     assert sandbox.read("x").body == b"old"
 
 
@@ -246,30 +248,8 @@ class Source:
             yield piece
 
 
-class Peak:
-    """The most that the daemon's processes grow to meanwhile."""
-
-    def __init__(self, daemon):
-        self.daemon, self.stop, self.grown = daemon, threading.Event(), {}
-        self.before = daemon.rss()
-        self.thread = threading.Thread(target=self.watch)
-
-    def watch(self):
-        while not self.stop.wait(0.02):
-            for name, now in self.daemon.rss().items():
-                self.grown[name] = max(self.grown.get(name, 0), now - self.before[name])
-
-    def __enter__(self):
-        self.thread.start()
-        return self
-
-    def __exit__(self, *_):
-        self.stop.set()
-        self.thread.join()
-
-
 def upload(daemon, url, source, timeout=300):
-    with contextlib.closing(daemon.connect(timeout)) as c:
+    with contextlib.closing(daemon.connection(timeout=timeout)) as c:
         c.request("PUT", url, body=iter(source), headers={"Content-Length": str(source.size)})
         answer = c.getresponse()
         return answer.status, json.loads(answer.read())
@@ -277,7 +257,7 @@ def upload(daemon, url, source, timeout=300):
 
 def download(daemon, url, pause=0, timeout=300):
     summed, size = hashlib.blake2b(), 0
-    with contextlib.closing(daemon.connect(timeout)) as c:
+    with contextlib.closing(daemon.connection(timeout=timeout)) as c:
         c.request("GET", url)
         answer = c.getresponse()
         assert answer.status == 200
@@ -302,7 +282,7 @@ def test_large_files_in_constant_memory(daemon, size):
 def test_a_slow_reader_holds_the_agent_back(daemon):
     with daemon.sandbox(limits={"disk": "200m", "memory": "512m"}) as s:
         s.sh("head -c 100000000 /dev/zero > big")
-        with Peak(daemon) as peak, contextlib.closing(daemon.connect()) as c:
+        with Peak(daemon) as peak, contextlib.closing(daemon.connection()) as c:
             c.request("GET", f"{s.url}/files?path=big")
             answer = c.getresponse()
             time.sleep(1)
@@ -318,12 +298,12 @@ def test_a_slow_reader_holds_the_agent_back(daemon):
                 got += len(piece)
                 time.sleep(0.02)
             assert answer.read() == b""
-        assert s.wait_idle()
+        s.wait_idle()
         assert max(peak.grown.values()) < GROWTH_MAX, peak.grown
 
 
 def test_a_slow_writer(sandbox, daemon):
-    with contextlib.closing(daemon.connect()) as c:
+    with contextlib.closing(daemon.connection()) as c:
         c.putrequest("PUT", f"{sandbox.url}/files?path=slow")
         c.putheader("Content-Length", "500")
         c.endheaders()
@@ -339,14 +319,14 @@ def test_a_stopped_agent_does_not_stop_the_daemon(daemon):
     """User code runs as the agent's user and may stop it."""
     with daemon.sandbox(limits={"disk": "200m", "memory": "512m"}) as s:
         s.sh("head -c 50000000 /dev/zero > big")
-        c = daemon.connect()
+        c = daemon.connection()
         c.request("GET", f"{s.url}/files?path=big")
         time.sleep(0.2)
         s.sh("for p in /proc/[0-9]*; do n=${p#/proc/}; [ $n = 1 ] || [ $n = $$ ] || kill -STOP $n; done 2>/dev/null")
-        assert daemon.ask("GET", "/v1/health", timeout=5).status == 200
+        assert daemon.get("/v1/health", timeout=5).status == 200
         assert s.show()["busy"] >= 1
         c.close()
-        assert s.wait_idle()
+        s.wait_idle()
 
 
 def test_twenty_at_once(daemon):
@@ -382,7 +362,7 @@ def test_a_full_disk_names_the_limit(daemon):
 def test_a_sandbox_that_ends_in_the_middle(daemon, what):
     with daemon.sandbox(limits={"disk": "200m", "memory": "512m"}) as s:
         s.sh("mkdir d; head -c 50000000 /dev/zero > d/big")
-        c = daemon.connect(timeout=20)
+        c = daemon.connection(timeout=20)
         if what in ("write", "unpack"):
             c.putrequest(*(("PUT", f"{s.url}/files?path=x") if what == "write"
                            else ("POST", f"{s.url}/files/archive")))
@@ -396,7 +376,7 @@ def test_a_sandbox_that_ends_in_the_middle(daemon, what):
             answer = c.getresponse()
         time.sleep(0.2)
         assert s.show()["busy"] == 1
-        assert daemon.ask("DELETE", s.url).status == 200
+        assert daemon.delete(s.url).status == 200
         if what in ("write", "unpack"):
             answer = c.getresponse()
             assert answer.status == 410
@@ -408,26 +388,26 @@ def test_a_sandbox_that_ends_in_the_middle(daemon, what):
                 answer.read()
         c.close()
         assert s.read("d/big").status in (404, 410)
-    assert daemon.ask("GET", "/v1/health").status == 200
+    assert daemon.get("/v1/health").status == 200
 
 
 def test_a_paused_sandbox(sandbox, daemon):
     sandbox.write("x", b"1")
-    paused = daemon.ask("POST", f"{sandbox.url}/pause")
-    if daemon.daemon.who == "user" and paused.status == 422:
+    paused = sandbox.request("POST", "/pause")
+    if daemon.who == "user" and paused.status == 422:
         assert paused.failure == (422, "unsupported")
         return
     assert paused.status == 200
     for answer in (sandbox.read("x"), sandbox.write("x", b"2"), sandbox.files("GET", "/archive")):
         assert answer.failure == (409, "conflict")
         assert "resume" in answer.error["message"] + answer.error["hint"]
-    assert daemon.ask("POST", f"{sandbox.url}/resume").status == 200
+    assert sandbox.request("POST", "/resume").status == 200
     assert sandbox.read("x").body == b"1"
 
 
 def test_a_gone_sandbox(daemon):
     with daemon.sandbox() as s:
-        daemon.ask("DELETE", s.url)
+        daemon.delete(s.url)
         for answer in (s.read("x"), s.write("x", b"y" * MB), s.files("GET", "/list")):
             assert answer.status in (404, 410)
 
@@ -435,12 +415,12 @@ def test_a_gone_sandbox(daemon):
 def test_clients_that_go_free_the_sandbox(sandbox, daemon):
     sandbox.sh("head -c 30000000 /dev/urandom > big; mkdir -p d; cp big d/")
     for path in ("?path=big", "/archive?path=d", "/archive?path=d&format=tar.gz", "/watch?path=d"):
-        c = daemon.connect()
+        c = daemon.connection()
         c.request("GET", f"{sandbox.url}/files{path}")
         c.getresponse()
         assert sandbox.show()["busy"] == 1
         c.close()
-        assert sandbox.wait_idle(), path
+        sandbox.wait_idle()
     assert sandbox.sh("ls /proc | grep -c '^[0-9]'")["stdout"] in ("3\n", "4\n", "5\n")
 
 
@@ -493,12 +473,11 @@ def test_races_with_links_stay_inside(daemon):
         host = open("/etc/passwd", "rb").read()
         own = s.read("/etc/passwd").body
         before = {name: os.lstat(f"/etc/{name}").st_mtime_ns for name in os.listdir("/etc")}
-        t = threading.Thread(target=s.python, args=(FLIP,), kwargs={"timeout": 600})
+        t = threading.Thread(target=s.request, args=("POST", "/runs", {"language": "python", "code": FLIP}),
+                             kwargs={"timeout": 600})
         t.start()
         try:
-            end = time.monotonic() + 20
-            while s.stat("ready").status != 200 and time.monotonic() < end:
-                time.sleep(0.05)
+            wait_until(lambda: s.stat("ready").status == 200, 20, "the race")
             seen = set()
             for n in range(ROUNDS):
                 got = s.read("d/passwd")
@@ -537,9 +516,7 @@ def test_a_file_that_grows_is_read_as_it_was(sandbox):
         "head -c 10000000 /dev/zero > x; touch ready; while [ ! -e stop ]; do echo more >> x; done",))
     t.start()
     try:
-        end = time.monotonic() + 20
-        while sandbox.stat("ready").status != 200 and time.monotonic() < end:
-            time.sleep(0.05)
+        wait_until(lambda: sandbox.stat("ready").status == 200, 20, "the file")
         for _ in range(5):
             got = sandbox.read("x")
             assert got.status == 200 and len(got.body) == int(got.headers["content-length"])
@@ -550,13 +527,13 @@ def test_a_file_that_grows_is_read_as_it_was(sandbox):
 
 def test_a_file_that_shrinks_is_broken_off(sandbox, daemon):
     sandbox.sh("head -c 50000000 /dev/zero > x")
-    with contextlib.closing(daemon.connect()) as c:
+    with contextlib.closing(daemon.connection()) as c:
         c.request("GET", f"{sandbox.url}/files?path=x")
         answer = c.getresponse()
         sandbox.sh(": > x")
         with pytest.raises((http.client.IncompleteRead, ConnectionError)):
             answer.read()
-    assert sandbox.wait_idle()
+    sandbox.wait_idle()
 
 
 def test_a_huge_sparse_file(daemon):
@@ -565,12 +542,12 @@ def test_a_huge_sparse_file(daemon):
         size = int(done["stdout"])
         assert s.stat("x").json["size"] == size
         assert s.read("x", {"Range": "bytes=1000000000-1000000009"}).body == bytes(10)
-        c = daemon.connect()
+        c = daemon.connection()
         c.request("GET", f"{s.url}/files?path=x")
         answer = c.getresponse()
         assert answer.headers["content-length"] == str(size) and answer.read(MB) == bytes(MB)
         c.close()
-        assert s.wait_idle()
+        s.wait_idle()
 
 
 # List, stat, mkdir, move, remove
@@ -653,31 +630,31 @@ def test_remove(sandbox):
 
 def test_watch(sandbox):
     sandbox.post("mkdir", {"path": "d/sub"})
-    with contextlib.closing(Watch(sandbox, "d", recursive=1)) as w:
+    with sandbox.watch("d", recursive=1) as w:
         sandbox.write("d/sub/x", b"1")
-        assert w.next()[1] == {"change": "created", "path": "d/sub/x", "type": "file"}
+        assert next(w)[1] == {"change": "created", "path": "d/sub/x", "type": "file"}
         sandbox.post("mkdir", {"path": "d/new"})
-        assert w.next() == ("change", {"change": "created", "path": "d/new", "type": "directory"})
+        assert next(w) == ("change", {"change": "created", "path": "d/new", "type": "directory"})
         sandbox.post("move", {"from": "d/sub/x", "to": "d/new/y"})
-        assert w.next()[1] == {"change": "moved", "path": "d/sub/x", "to": "d/new/y", "type": "file"}
+        assert next(w)[1] == {"change": "moved", "path": "d/sub/x", "to": "d/new/y", "type": "file"}
         sandbox.sh("echo more >> d/new/y")
-        assert w.next()[1] == {"change": "modified", "path": "d/new/y", "type": "file"}
+        assert next(w)[1] == {"change": "modified", "path": "d/new/y", "type": "file"}
         sandbox.files("DELETE", path="d/new/y")
-        assert w.next()[1] == {"change": "deleted", "path": "d/new/y", "type": "file"}
+        assert next(w)[1] == {"change": "deleted", "path": "d/new/y", "type": "file"}
         sandbox.files("DELETE", path="d", recursive=1)
-        while (event := w.next())[0] != "end":
+        while (event := next(w))[0] != "end":
             assert event[1]["change"] == "deleted"
-        assert w.next() is None
-    assert sandbox.wait_idle()
+        assert next(w, None) is None
+    sandbox.wait_idle()
 
 
 def test_a_watch_that_nobody_reads_keeps_nothing(sandbox, daemon):
-    with contextlib.closing(Watch(sandbox, ".")) as w:
+    with sandbox.watch(".") as w:
         with Peak(daemon) as peak:
             sandbox.python("import os\nfor n in range(30000):\n  open(f'{n % 500:0200}', 'w').close()\n"
                            "  os.unlink(f'{n % 500:0200}')")
         assert max(peak.grown.values()) < GROWTH_MAX, peak.grown
-        assert w.next()[0] == "change"
+        assert next(w)[0] == "change"
 
 
 def test_watch_of_a_file_is_refused(sandbox):
@@ -685,10 +662,20 @@ def test_watch_of_a_file_is_refused(sandbox):
     assert sandbox.files("GET", "/watch", path="x").status in (400, 404)
 
 
+def test_a_daemon_that_ends_does_not_wait_for_those_who_watch(make_daemon):
+    daemon = make_daemon()
+    with daemon.sandbox() as s, s.watch(".") as w:
+        started = time.monotonic()
+        daemon.ask_to_end()
+        assert next(w) == ("end", {"reason": "the daemon is ending"})
+        daemon.stop()
+        assert time.monotonic() - started < 10
+
+
 # The connection itself
 
 def test_one_connection_for_many(sandbox, daemon):
-    with contextlib.closing(daemon.connect()) as c:
+    with contextlib.closing(daemon.connection()) as c:
         for n in range(200):
             c.request("PUT", f"{sandbox.url}/files?path=f{n % 7}", body=b"x" * n * 100)
             assert c.getresponse().read()
@@ -700,7 +687,7 @@ def test_one_connection_for_many(sandbox, daemon):
 def test_expect_continue_is_refused_before_the_body(sandbox, daemon):
     with socket.socket(socket.AF_UNIX) as s:
         s.settimeout(10)
-        s.connect(daemon.socket)
+        s.connect(str(daemon.socket))
         s.sendall(f"PUT {sandbox.url}x/files?path=x HTTP/1.1\r\nHost: l\r\nContent-Length: 1000000\r\n"
                   "Expect: 100-continue\r\n\r\n".encode())
         assert s.recv(100).startswith(b"HTTP/1.1 404 ")

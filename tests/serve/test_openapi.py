@@ -2,7 +2,6 @@
 back is compared with it; and it names the routes, fields and codes that the sources have."""
 import io
 import json
-import pathlib
 import re
 import tarfile
 import threading
@@ -13,10 +12,11 @@ import jsonschema
 import pytest
 import yaml
 
-import wire
-from serve_support import Sandbox
+from sandbox import Sandbox
+from support import ROOT, wait_until
+from terminal import Terminal
 
-ROOT = pathlib.Path(__file__).resolve().parents[3]
+by_root = pytest.mark.parametrize("daemon", ["root"], indirect=True)
 SRC = ROOT / "src"
 SPEC = yaml.safe_load((ROOT / "api" / "openapi.yaml").read_text())
 SCHEMAS = SPEC["components"]["schemas"]
@@ -106,7 +106,7 @@ class Api:
         op = OPERATIONS[operation]
         self.driven.add(op.id)
         data, more = self.body(op, body, wrong)
-        answer = self.daemon.ask(op.method, self.url(op, values, wrong), data, {**more, **(headers or {})})
+        answer = self.daemon.request(op.method, self.url(op, values, wrong), body=data, headers={**more, **(headers or {})})
         assert answer.status == status, (op.id, answer.status, answer.body[:500])
         self.compare(op, answer)
         return answer
@@ -136,7 +136,7 @@ class Api:
         self.driven.add(op.id)
         if body is not None:
             self.body(op, body, False)
-        stream = wire.Events(self.daemon, self.url(op, values, False), method=op.method, body=body)
+        stream = self.daemon.events(op.method, self.url(op, values, False), body, timeout=30)
         assert stream.status == 200 and stream.response.headers["content-type"] == "text/event-stream"
         return Compared(stream, op.response(200)["content"]["text/event-stream"]["x-events"])
 
@@ -149,7 +149,7 @@ class Compared:
         return self
 
     def __exit__(self, *_):
-        self.stream.__exit__()
+        self.stream.close()
 
     def __iter__(self):
         return self
@@ -255,6 +255,7 @@ def test_codes():
     assert set(codes["enum"]) == set(codes["x-status"])
 
 
+@by_root
 def test_it_is_what_is_served(api):
     served = api("openapi").json
     assert served == json.loads(json.dumps(SPEC))
@@ -296,11 +297,8 @@ def run_list(api):
 
 
 def wait_for_result(api, id):
-    end = time.monotonic() + 20
-    while (run := api("run.get", id=id).json)["status"] == "running":
-        assert time.monotonic() < end
-        time.sleep(0.05)
-    return run
+    wait_until(lambda: api("run.get", id=id).json["status"] != "running", 20, "the result")
+    return api("run.get", id=id).json
 
 
 def run_get(api):
@@ -373,7 +371,7 @@ def sandbox_patch(api):
 def sandbox_delete(api):
     id = made(api)
     api("sandbox.delete", id=id)
-    assert api.daemon.ask("DELETE", f"/v1/sandboxes/{id}").status in (404, 410)
+    assert api.daemon.delete(f"/v1/sandboxes/{id}").status in (404, 410)
 
 
 def sandbox_run(api):
@@ -416,7 +414,7 @@ def terminal_open(api):
     for message in ({"resize": [80, 24]}, {"signal": "USR1"}):
         check(words["client"], message)
     assert not fits(words["client"], {"resize": [0, 24]})
-    with wire.Terminal(Sandbox(api.daemon, id), command="read x", cols=100, rows=30) as t:
+    with Terminal(Sandbox(api.daemon, id), command="read x", cols=100, rows=30) as t:
         t.say(resize=[80, 24])
         t.say(signal="USR1")
         t.type("\n")
@@ -489,8 +487,8 @@ def file_mkdir(api):
 
 def file_move(api):
     id = with_files(api)
-    api.daemon.json("POST", f"/v1/sandboxes/{id}/files/mkdir", {"path": "other"})
-    answer = api.daemon.json("POST", f"/v1/sandboxes/{id}/files/move", {"from": "dir/file", "to": "other/file"})
+    api.daemon.post(f"/v1/sandboxes/{id}/files/mkdir", {"path": "other"})
+    answer = api.daemon.post(f"/v1/sandboxes/{id}/files/move", {"from": "dir/file", "to": "other/file"})
     assert answer.status in (200, 201)
     api.compare(OPERATIONS["file.move"], answer)
     api.driven.add("file.move")
@@ -564,7 +562,7 @@ def health(api):
 
 def events(api):
     with api.events("events") as stream:
-        threading.Timer(0.2, lambda: api.daemon.json("POST", "/v1/runs", {"command": "true"})).start()
+        threading.Timer(0.2, lambda: api.daemon.post("/v1/runs", {"command": "true"})).start()
         assert stream.until("run.ended")[-2:] == ["run.started", "run.ended"]
 
 
@@ -599,6 +597,7 @@ SCENARIOS = {
 }
 
 
+@by_root
 @pytest.mark.parametrize("id", OPERATIONS)
 def test_operation(api, id):
     SCENARIOS[id](api)
@@ -611,30 +610,33 @@ def test_no_scenario_is_left_over():
 
 # What is not described is not there
 
+@by_root
 def test_what_is_not_there(daemon):
-    answer = daemon.ask("GET", "/v1/nosuch")
+    answer = daemon.get("/v1/nosuch")
     assert answer.failure == (404, "not_found")
     check(SCHEMAS["Error"], answer.json)
 
 
+@by_root
 @pytest.mark.parametrize("path", SPEC["paths"])
 def test_other_methods(daemon, path):
     item = SPEC["paths"][path]
     url = path.replace("{id}", "run_0000000000000000")
     other = next(m for m in METHODS if m not in item)
-    answer = daemon.ask(other.upper(), url)
+    answer = daemon.request(other.upper(), url)
     assert answer.status == 405, answer.body
     check(SCHEMAS["Error"], answer.json)
     allowed = {m.strip() for m in answer.headers["allow"].split(",")}
     assert allowed - {"HEAD"} == {m.upper() for m in METHODS if m in item}
 
 
+@by_root
 @pytest.mark.parametrize("id", [i for i, o in OPERATIONS.items()
                                 if "application/json" in o.node.get("requestBody", {}).get("content", {})])
 def test_unknown_fields(daemon, api, id):
     op = OPERATIONS[id]
     with daemon.sandbox() as s:
         url = op.path.replace("{id}", s.id)
-        answer = daemon.json(op.method, url, {"surely_not_a_field": 1})
+        answer = daemon.request(op.method, url, {"surely_not_a_field": 1})
         assert answer.failure == (400, "invalid_request")
         api.compare(op, answer)

@@ -1,34 +1,27 @@
 """What commands of a sandbox printed: GET /v1/sandboxes/{id}/logs."""
 import base64
-import socket
 import threading
 import time
 
 import pytest
 
-import wire
-from wire import Events
+from memory import Memory
+from support import wait_until
+
+pytestmark = pytest.mark.parametrize("daemon", ["root"], indirect=True)
 
 
 def logs(sandbox, query=""):
-    answer = sandbox.daemon.ask("GET", f"{sandbox.url}/logs{query}")
-    assert answer.status == 200, answer.body
-    return answer.json["logs"]
+    return sandbox.request("GET", f"/logs{query}").ok()["logs"]
+
+
+def follow(sandbox, query="", **more):
+    return sandbox.daemon.events("GET", f"{sandbox.url}/logs?follow=1{query}", timeout=30, **more)
 
 
 def bytes_of(entries, stream="stdout"):
     return b"".join(e["text"].encode() if "text" in e else base64.b64decode(e["base64"])
                     for e in entries if e.get("stream", stream) == stream)
-
-
-def collect(events, until):
-    """[(name, object)] up to the one of that name."""
-    found = []
-    for name, data in events:
-        found.append((name, data))
-        if name == until:
-            return found
-    raise AssertionError(found)
 
 
 def test_empty(sandbox):
@@ -71,33 +64,32 @@ def test_only_the_last_is_kept(sandbox):
 
 
 @pytest.mark.parametrize("query", ["?follow=2", "?run=x", "?run=", "?lines=3", "?follow="])
-def test_bad_queries(daemon, sandbox, query):
-    answer = daemon.ask("GET", f"{sandbox.url}/logs{query}")
-    assert answer.status == 400 and answer.json["error"]["code"] == "invalid_request"
+def test_bad_queries(sandbox, query):
+    sandbox.request("GET", f"/logs{query}").refused(400, "invalid_request")
 
 
 def test_what_is_not_there(daemon):
-    assert daemon.ask("GET", "/v1/sandboxes/sbx_0000000000000000/logs").status == 404
+    assert daemon.get("/v1/sandboxes/sbx_0000000000000000/logs").status == 404
 
 
 # Following
 
 def test_follow(daemon, sandbox):
     first = sandbox.sh("echo before")["id"]
-    with Events(daemon, f"{sandbox.url}/logs?follow=1") as events:
+    with follow(sandbox) as events:
         name, data = next(events)
         assert (name, data["run"], data["text"]) == ("stdout", first, "before\n") and data["time"] > 0
         second = sandbox.sh("echo live >&2")["id"]
         name, data = next(events)
         assert (name, data["run"], data["text"]) == ("stderr", second, "live\n")
-        daemon.ask("DELETE", sandbox.url)
+        daemon.delete(sandbox.url)
         assert next(events) == ("end", {})
         with pytest.raises(StopIteration):
             next(events)
 
 
 def test_it_comes_as_it_is_printed(daemon, sandbox):
-    with Events(daemon, f"{sandbox.url}/logs?follow=1") as events:
+    with follow(sandbox) as events:
         worker = threading.Thread(target=sandbox.sh, args=("echo now; sleep 2; echo then",))
         began = time.monotonic()
         worker.start()
@@ -109,52 +101,45 @@ def test_it_comes_as_it_is_printed(daemon, sandbox):
 def test_follow_one_run(daemon, sandbox):
     old = sandbox.sh("echo mine")["id"]
     sandbox.sh("echo other")
-    with Events(daemon, f"{sandbox.url}/logs?follow=1&run={old}") as events:
+    with follow(sandbox, f"&run={old}") as events:
         sandbox.sh("echo another")
-        daemon.ask("DELETE", sandbox.url)
-        assert [(n, d.get("text")) for n, d in collect(events, "end")] == \
+        daemon.delete(sandbox.url)
+        assert [(n, d.get("text")) for n, d in events.until("end")] == \
             [("stdout", "mine\n"), ("end", None)]
 
 
 def test_two_follow(daemon, sandbox):
-    url = f"{sandbox.url}/logs?follow=1"
-    with Events(daemon, url) as a, Events(daemon, url) as b:
+    with follow(sandbox) as a, follow(sandbox) as b:
         sandbox.sh("echo both")
         assert next(a)[1]["text"] == next(b)[1]["text"] == "both\n"
 
 
 def test_not_too_many_follow(daemon, sandbox):
-    url = f"{sandbox.url}/logs?follow=1"
-    held = [Events(daemon, url) for _ in range(16)]
-    with Events(daemon, url) as one_more:
+    held = [follow(sandbox) for _ in range(16)]
+    with follow(sandbox) as one_more:
         assert one_more.status == 503
-    for e in held:
-        e.__exit__()
+    for events in held:
+        events.close()
 
 
 def test_a_slow_follower_is_left_behind(daemon, sandbox):
-    memory = wire.Memory(daemon)
-    with Events(daemon, f"{sandbox.url}/logs?follow=1", rcvbuf=4096) as events:
+    memory = Memory(daemon)
+    with follow(sandbox, receive_buffer=4096) as events:
         began = time.monotonic()
         for _ in range(8):
             result = sandbox.sh("seq 1 300000")
             assert result["exit_code"] == 0
         assert time.monotonic() - began < 20  # nobody waited for it
         assert memory.grown() < 32 << 20
-        found = collect(events, "lost")
+        found = events.until("lost")
         assert found[-1] == ("lost", {})
         with pytest.raises(StopIteration):
             next(events)
 
 
 def test_followers_that_vanish(daemon, sandbox):
-    fds = wire.fds(daemon)
+    fds = daemon.fds()
     for _ in range(40):
-        e = Events(daemon, f"{sandbox.url}/logs?follow=1")
-        e.connection.sock.shutdown(socket.SHUT_RDWR)
-        e.__exit__()
+        follow(sandbox).close()
     sandbox.sh("echo nobody")
-    end = time.monotonic() + 5
-    while wire.fds(daemon) > fds + 1:
-        assert time.monotonic() < end
-        time.sleep(0.05)
+    wait_until(lambda: daemon.fds() <= fds + 1, 5, "the end of their connections")

@@ -13,8 +13,8 @@ import zipfile
 
 import pytest
 
-from serve_support import GROWTH_MAX, SANITIZED
-from support import must_work
+from memory import GROWTH_MAX
+from support import SANITIZED, must_work
 
 MB = 1 << 20
 
@@ -34,8 +34,8 @@ def tar_of(*entries, mode="w", **kwargs):
     return out.getvalue()
 
 
-def put(sandbox, data, path="in", timeout=60):
-    return sandbox.files("POST", "/archive", body=data, path=path, timeout=timeout)
+def put(sandbox, data, path="in"):
+    return sandbox.files("POST", "/archive", body=data, path=path)
 
 
 def get(sandbox, path=".", **params):
@@ -116,10 +116,10 @@ def test_zip(sandbox):
     assert sandbox.read("in/a/b.txt").body == b"text" * 1000 and sandbox.read("in/ü").body == b"x"
 
 
-def test_without_a_path_it_is_the_workspace(sandbox, daemon):
-    assert daemon.ask("POST", f"{sandbox.url}/files/archive", tar_of(("x", b"1"))).status == 200
+def test_without_a_path_it_is_the_workspace(sandbox):
+    assert sandbox.request("POST", "/files/archive", body=tar_of(("x", b"1"))).status == 200
     assert sandbox.read("x").body == b"1"
-    answer = daemon.ask("GET", f"{sandbox.url}/files/archive")
+    answer = sandbox.request("GET", "/files/archive")
     assert answer.headers["content-type"] == "application/x-tar"
     assert tarfile.open(fileobj=io.BytesIO(answer.body)).getnames() == ["x"]
 
@@ -131,7 +131,7 @@ def test_what_is_behind_the_end_is_left(sandbox):
 
 def test_in_pieces(sandbox, daemon):
     data = tar_of(("a", b"x" * 5000), ("b/c", b"y" * 70000), mode="w:gz")
-    with contextlib.closing(daemon.connect()) as c:
+    with contextlib.closing(daemon.connection()) as c:
         c.putrequest("POST", f"{sandbox.url}/files/archive?path=in")
         c.putheader("Transfer-Encoding", "chunked")
         c.endheaders()
@@ -251,7 +251,7 @@ class Bomb:
         def ask():
             while not done.is_set():
                 started = time.monotonic()
-                assert self.daemon.ask("GET", "/v1/health", timeout=30).status == 200
+                assert self.daemon.get("/v1/health", timeout=30).status == 200
                 slow[0] = max(slow[0], time.monotonic() - started)
                 time.sleep(0.005)
 
@@ -324,7 +324,7 @@ def test_large_trees_in_constant_memory(daemon):
     with daemon.sandbox(limits={"disk": "700m", "memory": "1500m"}) as s:
         s.sh("mkdir t; for n in 1 2 3 4 5 6; do head -c 50000000 /dev/urandom > t/$n; done")
         before = daemon.rss()
-        with contextlib.closing(daemon.connect()) as out, contextlib.closing(daemon.connect(120)) as back:
+        with contextlib.closing(daemon.connection()) as out, contextlib.closing(daemon.connection(timeout=120)) as back:
             out.request("GET", f"{s.url}/files/archive?path=t")
             answer = out.getresponse()
             assert answer.status == 200
