@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "policy/mode.h"
 #include "session/job.h"
 #include "session/quota.h"
 #include "session/sandbox.h"
@@ -282,15 +283,28 @@ static int promise(struct api *api, struct run_entry *e, struct cay_error *err)
 	return e->record.background ? store_run_put(api->store, &e->record, err) : 0;
 }
 
+/* From here on the spec's engine is what it comes to. */
+static int decide_engine(struct api *api, const struct run_ask *ask, struct cay_error *err)
+{
+	struct spec *spec = &ask->body->spec;
+	struct mode_question q = mode_question(&api->settings, &ask->caller->bounds, spec);
+	struct mode_answer a;
+
+	if (mode_decide(&q, &a, err) < 0)
+		return -1;
+	spec->engine = a.engine;
+	if (a.engine == ENGINE_NATIVE)
+		return 0;
+	(void)cay_fail(err, CAY_E_UNSUPPORTED, 0, "the daemon runs nothing outside a sandbox");
+	return cay_hint(err, "ask for mode all");
+}
+
 static int check(struct api *api, const struct run_ask *ask, struct cay_error *err)
 {
 	if (api->draining)
 		return cay_fail(err, CAY_E_AT_CAPACITY, 0, "the daemon is ending");
-	if (ask->body->spec.engine == ENGINE_DIRECT) {
-		(void)cay_fail(err, CAY_E_UNSUPPORTED, 0,
-			       "the daemon runs nothing outside a sandbox");
-		return cay_hint(err, "leave engine out");
-	}
+	if (!ask->on && decide_engine(api, ask, err) < 0)
+		return -1;
 	return bounds_check(&ask->caller->bounds, &ask->body->spec, err);
 }
 

@@ -26,6 +26,7 @@
 #include "engine/native/ids.h"
 #include "engine/native/kept.h"
 #include "engine/native/service.h"
+#include "policy/mode.h"
 #include "settings/homes.h"
 #include "settings/places.h"
 
@@ -133,7 +134,8 @@ static int load(struct serve *s, struct cay_error *err)
 {
 	_cleanup_(strv_done) struct strv homes = {0};
 
-	if (settings_load(&s->settings, err) < 0 || homes_read(&homes, err) < 0 ||
+	if (settings_load(&s->settings, err) < 0 || mode_check_settings(&s->settings, err) < 0 ||
+	    homes_read(&homes, err) < 0 ||
 	    mount_rules_make(&s->settings, &homes, NULL, &s->rules, err) < 0 ||
 	    hostdir_resolve_rules(&s->rules, err) < 0)
 		return -1;
