@@ -3,6 +3,7 @@
 #include "base/attr.h"
 #include "base/fd.h"
 #include "engine/native/island.h"
+#include "engine/native/removal.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -17,6 +18,10 @@
 #define SETUP_MS     30000
 #define CPU_TICK_MS  20
 #define SEND_SECONDS 2
+
+/* What was killed is dead in a moment, unless the kernel itself has to wait for something. */
+#define LINGER_MS     2
+#define LINGER_ROUNDS 2500
 
 void service_report(struct service *s, const struct service_report *r)
 {
@@ -89,6 +94,15 @@ void guest_kill(struct guest *g, enum cause cause)
 	launched_kill(&g->island);
 }
 
+/* An island's PID 1 can reach everything on it; without one, each command's cgroup does. */
+void guest_clear(struct guest *g)
+{
+	for (struct command *c = g->commands; g->island.bare && c; c = c->next)
+		command_cgroup_kill(&c->cgroup);
+	if (!g->frozen)
+		(void)launched_clear(&g->island);
+}
+
 void command_kill(struct command *c, enum cause cause)
 {
 	struct guest *g = c->guest;
@@ -159,6 +173,13 @@ static bool oom_since(struct guest *g)
 	return more;
 }
 
+static void note_what_holds(const struct guest *g, struct service_report *r)
+{
+	isolation_pack(&g->island.isolation, &r->isolation);
+	if (g->island.bare)
+		r->uid = g->island.bare->user.uid;
+}
+
 static void ready(struct guest *g, struct command *c, const struct facts *f)
 {
 	struct service_report r = {.kind = REPORT_READY, .island = g->number, .command = c->number};
@@ -174,7 +195,7 @@ static void ready(struct guest *g, struct command *c, const struct facts *f)
 	} else if (!(c->flags & FLAG_TELL_READY)) {
 		return;
 	}
-	isolation_pack(&g->island.isolation, &r.isolation);
+	note_what_holds(g, &r);
 	service_report(g->service, &r);
 }
 
@@ -211,6 +232,9 @@ static void hear(struct guest *g, const struct message *m)
 		ready(g, c, &m->facts);
 	} else if (m->kind == MESSAGE_EXITED && g->single) {
 		g->status = m->status;
+		/* What it left would live on, and the steward with it. */
+		if (g->island.bare)
+			guest_kill(g, CAUSE_NONE);
 	} else if (m->kind == MESSAGE_EXITED) {
 		command_ended(g, c, m);
 	} else if (m->kind == MESSAGE_FAILED && (g->single || c->number == CHECK_COMMAND)) {
@@ -262,7 +286,7 @@ static void guest_forget(struct guest *g)
 	free(g);
 }
 
-static void guest_report_end(struct guest *g, const struct usage *used)
+static void guest_report_end(struct guest *g, const struct usage *used, uid_t uid)
 {
 	struct service_report r = {
 		.kind = g->failed ? REPORT_FAILED : REPORT_GONE,
@@ -270,6 +294,7 @@ static void guest_report_end(struct guest *g, const struct usage *used)
 		.status = g->status,
 		.cause = (uint32_t)g->cause,
 		.usage = *used,
+		.uid = uid,
 	};
 
 	if (g->failed)
@@ -278,13 +303,26 @@ static void guest_report_end(struct guest *g, const struct usage *used)
 	service_report(g->service, &r);
 }
 
+/* With an island's PID 1 all is gone; a steward's end is the end of the steward alone. */
+static bool lingers(struct guest *g)
+{
+	if (!g->island.bare || cgroup_is_empty(&g->island.cgroup) || g->lingered++ >= LINGER_ROUNDS)
+		return false;
+	launched_kill(&g->island);
+	loop_remove(g->service->loop, &g->end);
+	return loop_after(g->service->loop, &g->linger, LINGER_MS) == 0;
+}
+
 static void on_end(struct loop_fd *f, uint32_t events _unused_)
 {
 	struct guest *g = f->ctx;
 	struct service *s = g->service;
 	struct usage used = {0};
+	uid_t uid;
 
 	last_words(g);
+	if (lingers(g))
+		return;
 	if (g->cause == CAUSE_NONE && oom_since(g))
 		g->cause = CAUSE_MEMORY;
 	while (g->commands)
@@ -293,11 +331,22 @@ static void on_end(struct loop_fd *f, uint32_t events _unused_)
 	loop_remove(s->loop, &g->end);
 	loop_remove(s->loop, &g->oom);
 	loop_cancel(s->loop, &g->tick);
+	loop_cancel(s->loop, &g->linger);
+	uid = g->island.bare ? g->island.bare->user.uid : 0;
+	if (g->island.bare)
+		removal_start(s, &g->island.bare->workspace);
 	launched_reap(&g->island, &used);
-	guest_report_end(g, &used);
+	guest_report_end(g, &used, uid);
 	strv_done(&g->island.isolation.degraded);
 	guest_forget(g);
 	(void)loop_after(s->loop, &s->stock, 0);
+}
+
+static void on_linger(struct loop_timer *t)
+{
+	struct guest *g = t->ctx;
+
+	on_end(&g->end, 0);
 }
 
 /* Its PID 1 may be slow, as it has the island's share of the CPU; it may not hold us up. */
@@ -319,6 +368,7 @@ int guest_watch(struct guest *g)
 	g->end = (struct loop_fd){.fd = g->island.pidfd, .ready = on_end, .ctx = g};
 	g->oom = (struct loop_fd){.fd = g->island.cgroup.oom_event, .ready = on_oom, .ctx = g};
 	g->tick = (struct loop_timer){.fire = on_tick, .ctx = g};
+	g->linger = (struct loop_timer){.fire = on_linger, .ctx = g};
 	r = limit_sending(g);
 	if (r == 0)
 		r = loop_add(l, &g->control, EPOLLIN);
@@ -341,9 +391,10 @@ struct plan *plan_copy(const struct plan *p)
 }
 
 struct guest *guest_new(struct service *s, uint32_t number, const struct plan *p,
-			struct cay_error *err)
+			const struct bare_user *who, struct cay_error *err)
 {
 	struct guest *g;
+	int r;
 
 	if (number == 0 || guest_find(s, number) || s->n_guests >= GUESTS_MAX) {
 		(void)cay_fail(err, CAY_E_AT_CAPACITY, 0, "no room for island %u", number);
@@ -360,7 +411,9 @@ struct guest *guest_new(struct service *s, uint32_t number, const struct plan *p
 	g->service = s;
 	g->number = number;
 	g->status = -1;
-	if (launcher_make_live(&s->launcher, p, &g->island, err) < 0) {
+	r = who ? launcher_make_bare(&s->launcher, p, who, &g->island, err)
+		: launcher_make_live(&s->launcher, p, &g->island, err);
+	if (r < 0) {
 		free(g->plan);
 		free(g);
 		return NULL;
