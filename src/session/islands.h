@@ -32,6 +32,11 @@ struct island_ref {
 	struct waiting *early; /* for one that lives on, and does not stand yet */
 };
 
+/* Without an island: engine/native/bare.h. */
+struct islands_bare {
+	int peer; /* the caller's connection; -1: it came by TCP */
+};
+
 /* lost: the launcher is gone, and with it all islands. NULL: no memory. */
 struct islands *islands_new(struct loop *loop, int sock, void (*lost)(void *ctx), void *ctx);
 void islands_free(struct islands *l);
@@ -40,12 +45,12 @@ void islands_free(struct islands *l);
  * All return 0 or -1. fds are the program's; they stay the caller's to close, which may
  * be done at once. flags: enum order_flags and FLAG_TELL_READY. A plan that is too
  * large to be sent is CAY_E_TOO_LARGE. What is asked of an island that does not stand
- * yet is sent when it does; where it never does, the fds are closed.
+ * yet is sent when it does; where it never does, the fds are closed. bare: or NULL.
  */
 int islands_run(struct islands *l, struct island_ref *ref, const struct plan *p, const int fds[3],
-		uint32_t flags, struct cay_error *err);
+		uint32_t flags, const struct islands_bare *bare, struct cay_error *err);
 int islands_make(struct islands *l, struct island_ref *ref, const struct plan *p,
-		 struct cay_error *err);
+		 const struct islands_bare *bare, struct cay_error *err);
 int islands_command(struct islands *l, struct island_ref *ref, const struct plan *p,
 		    const int fds[3], uint32_t flags, uint32_t *ret_command, struct cay_error *err);
 

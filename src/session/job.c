@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -87,6 +88,7 @@ static int launch(struct job *j, enum job_step step, struct cay_error *err)
 {
 	uint32_t flags = j->events->started && step != STEP_COMPILE ? FLAG_TELL_READY : 0;
 	int theirs[3] = {-1, -1, -1}, r;
+	const struct islands_bare bare = {j->order.peer};
 
 	j->step = step;
 	j->reported = false;
@@ -95,7 +97,8 @@ static int launch(struct job *j, enum job_step step, struct cay_error *err)
 	if (job_io_open(j, step != STEP_COMPILE && j->order.body->stdin_len > 0, theirs, err) < 0)
 		return -1;
 	if (step == STEP_RUN)
-		r = islands_run(j->place.islands, j->ref, j->order.plan, theirs, flags, err);
+		r = islands_run(j->place.islands, j->ref, j->order.plan, theirs, flags,
+				j->order.direct ? &bare : NULL, err);
 	else
 		r = islands_command(j->place.islands, j->ref, j->order.plan, theirs,
 				    step == STEP_COMPILE ? flags | ORDER_COMPILE : flags,
@@ -105,15 +108,36 @@ static int launch(struct job *j, enum job_step step, struct cay_error *err)
 	return r;
 }
 
+static void describe_reason(struct job *j)
+{
+	const char *reason = j->order.reason ? j->order.reason : "";
+
+	if (!j->order.direct)
+		j->result.engine_reason = strdup(reason);
+	else if (asprintf(&j->result.engine_reason, "%s; as user %u", reason, j->uid) < 0)
+		j->result.engine_reason = NULL;
+}
+
+/* Who reads nothing else of a result reads this. */
+static void warn(struct job *j)
+{
+	struct result *r = &j->result;
+
+	if (j->order.direct && !r->message[0])
+		(void)snprintf(r->message, sizeof(r->message), "ran without a sandbox, as user %u",
+			       j->uid);
+}
+
 static void describe(struct job *j)
 {
 	struct result *r = &j->result;
 	const struct job_order *o = &j->order;
 
 	memcpy(r->id, o->plan->id, sizeof(r->id));
-	r->engine = strdup("native");
+	r->engine = strdup(o->direct ? "direct" : "native");
+	describe_reason(j);
 	r->image = strdup(HOST_IMAGE);
-	r->sandboxed = true;
+	r->sandboxed = !o->direct;
 	if (o->has_runtime) {
 		r->language = strdup(o->runtime.language->name);
 		r->version = o->runtime.version[0] ? strdup(o->runtime.version) : NULL;
@@ -135,6 +159,7 @@ static void finish(struct job *j)
 	describe(j);
 	if (!j->failed)
 		watch_conclude(&j->watched, &j->order.plan->limits, j->status, &j->result);
+	warn(j);
 	j->events->ended(j, j->failed ? NULL : &j->result, j->failed ? &j->error : NULL);
 }
 
@@ -231,6 +256,7 @@ static void on_next(struct loop_timer *t)
 
 static void note_isolation(struct job *j, const struct service_report *r)
 {
+	j->uid = r->uid;
 	strv_done(&j->result.isolation.degraded);
 	if (isolation_unpack(&r->isolation, &j->result.isolation) < 0)
 		j->watched.error = ENOMEM;
@@ -325,6 +351,7 @@ static struct job *job_new(const struct job_place *place, struct job_order *o)
 
 static int begin(struct job *j, struct cay_error *err)
 {
+	const struct islands_bare bare = {j->order.peer};
 	bool plain = !job_has_files(j) && j->order.body->spec.get.len == 0 &&
 		     j->order.plan->compile.len == 0;
 
@@ -332,7 +359,8 @@ static int begin(struct job *j, struct cay_error *err)
 		return launch(j, STEP_RUN, err);
 	if (is_own(j)) {
 		j->step = STEP_MAKE;
-		return islands_make(j->place.islands, &j->own, j->order.plan, err);
+		return islands_make(j->place.islands, &j->own, j->order.plan,
+				    j->order.direct ? &bare : NULL, err);
 	}
 	return job_has_files(j) ? job_put(j, err) : begin_program(j, err);
 }

@@ -276,8 +276,12 @@ SETTER(set_engine)
 {
 	const char *s = field_str(v, err);
 
-	if (!s || spec_set_engine(&body(r)->spec, s, err) == 0)
-		return s ? 0 : -1;
+	if (!s)
+		return -1;
+	if (r->place == REQUEST_SANDBOX && strcmp(s, "direct") == 0)
+		return field_later(err, "a sandbox that lives on is always one: leave engine out");
+	if (spec_set_engine(&body(r)->spec, s, err) == 0)
+		return 0;
 	/* The hint is the command line's. */
 	return err->code == CAY_E_UNSUPPORTED
 		       ? field_later(err,
