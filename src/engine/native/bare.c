@@ -159,10 +159,14 @@ void bare_ask_to_end(const struct launched *i)
 		(void)kill(i->pid, SIGCONT);
 }
 
-void bare_done(struct launched *i)
+void bare_await_end(const struct launched *i)
 {
 	for (int n = 0; n < END_ROUNDS && !cgroup_is_empty(&i->cgroup); n++)
 		(void)usleep(END_PAUSE_US);
+}
+
+void bare_done(struct launched *i)
+{
 	workspace_remove(&i->bare->workspace);
 	free(i->bare);
 	i->bare = NULL;

@@ -51,7 +51,10 @@ int bare_judge(struct launched *i, const struct plan *p, const struct facts *f,
 /* Where there is no cgroup to do it by: has the steward end all that it knows of. */
 void bare_ask_to_end(const struct launched *i);
 
-/* Waits until all is dead that was killed, but not for ever; then removes the workspace. */
+/* Waits until all is dead that was killed, but not for ever. */
+void bare_await_end(const struct launched *i);
+
+/* launched_reap()'s part. Removes the workspace, unless that was taken over (removal.h). */
 void bare_done(struct launched *i);
 
 /* The steward's whole life. */

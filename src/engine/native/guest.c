@@ -461,6 +461,8 @@ void guest_drop(struct guest *g)
 	struct usage unused;
 
 	launched_kill(&g->island);
+	if (g->island.bare)
+		bare_await_end(&g->island);
 	launched_reap(&g->island, &unused);
 	guest_forget(g);
 }

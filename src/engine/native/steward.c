@@ -82,6 +82,8 @@ static const struct {
 	{"session", confine_session},
 	{"limits", set_limits},
 	{"user", become_user},
+	/* The daemon's own is nothing for it; this one is the user's. */
+	{"keyring", confine_keyring},
 	{"capabilities", confine_capabilities},
 	{"no new privileges", confine_no_new_privs},
 	{"user check", check_user},
