@@ -15,6 +15,7 @@
 #include <cmocka.h>
 
 #include <fcntl.h>
+#include <glob.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -52,11 +53,15 @@ static void start(const struct bare_rules *rules)
 
 static void stop(void)
 {
+	char left[64];
+	glob_t found;
 	int status;
 
 	(void)close(sock);
 	assert_int_equal(waitpid(launcher, &status, 0), launcher);
 	assert_int_equal(status, 0);
+	(void)snprintf(left, sizeof(left), "%s/cay-direct-*", place);
+	assert_int_equal(glob(left, 0, NULL, &found), GLOB_NOMATCH);
 }
 
 static struct bare_rules rules_of(enum mode mode)
@@ -373,7 +378,7 @@ static void root_is_gone_for_good(void **state _unused_)
 
 static int make_place(void **state _unused_)
 {
-	if (!mkdtemp(place) || chmod(place, 0755) < 0)
+	if (!mkdtemp(place) || chmod(place, 0755) < 0 || setenv("TMPDIR", place, 1) < 0)
 		return -1;
 	(void)snprintf(path, sizeof(path), "%s/a", place);
 	(void)snprintf(other_path, sizeof(other_path), "%s/b", place);

@@ -68,8 +68,6 @@ void removal_start(struct service *s, struct workspace *w)
 
 void removals_done(struct service *s)
 {
-	while (s->removals) {
-		(void)kill(s->removals->pid, SIGKILL);
+	while (s->removals)
 		removal_free(s->removals);
-	}
 }

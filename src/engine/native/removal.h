@@ -11,5 +11,5 @@ struct service;
 /* Takes the workspace over. What can't be begun is done at once. */
 void removal_start(struct service *s, struct workspace *w);
 
-/* Those under way are left to the supervisor's sweep. */
+/* Waits for those under way: whoever sweeps after us would have no less to do. */
 void removals_done(struct service *s);
