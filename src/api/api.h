@@ -10,6 +10,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 struct cay_error;
 struct file_watch;
@@ -38,6 +39,7 @@ struct api {
 	struct file_watch *watches; /* files_watch.c's */
 	struct terminals *terminals;
 	bool draining; /* no new work is taken */
+	uid_t owner;   /* whoever started the daemon; 0: root did */
 };
 
 struct exchange;

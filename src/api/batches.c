@@ -124,7 +124,10 @@ static bool is_passing(const struct cay_error *err, int64_t retry_s)
 static bool begin_next(struct batch *b)
 {
 	struct batch_run *slot = free_slot(b);
-	struct run_ask ask = {.caller = caller_of(b->x), .ended = on_ended, .ctx = slot};
+	struct run_ask ask = {.caller = caller_of(b->x),
+			      .peer = exchange_request(b->x)->peer,
+			      .ended = on_ended,
+			      .ctx = slot};
 	int64_t retry_s = 0;
 	struct cay_error err;
 

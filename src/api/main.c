@@ -32,6 +32,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/signalfd.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 /* Islands that are kept ready for runs with the default limits. */
@@ -155,6 +156,18 @@ static void on_finished(struct exchange *x)
 	keeper_wrote(api);
 }
 
+/* The launcher's end of the socket was made by whoever started us. */
+static int find_owner(struct api *api, struct cay_error *err)
+{
+	struct ucred cred;
+	socklen_t len = sizeof(cred);
+
+	if (getsockopt(API_FD_LAUNCHER, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0)
+		return cay_fail(err, CAY_E_INTERNAL, errno, "see who started the daemon");
+	api->owner = cred.uid;
+	return 0;
+}
+
 static int start_server(struct api *api, bool tcp, struct cay_error *err)
 {
 	const struct server_config config = {
@@ -205,6 +218,8 @@ static int start(struct daemon *d, struct cay_error *err)
 		return cay_fail(err, CAY_E_INTERNAL, errno, "enter the state directory");
 	/* Versions of runtimes that were found once are kept there, too, wherever it is. */
 	(void)setenv("XDG_CACHE_HOME", "/proc/self/cwd", 1);
+	if (find_owner(api, err) < 0)
+		return -1;
 	api->loop = loop_new();
 	if (!api->loop || catch_signals(d) < 0)
 		return cay_fail(err, CAY_E_INTERNAL, errno, "start the loop");

@@ -21,6 +21,7 @@ struct peer {
 	uid_t uid;
 	gid_t gid;
 	pid_t pid;
+	int fd;           /* the connection itself, borrowed */
 	char address[64]; /* "127.0.0.1:4711", "[::1]:4711", "unix" */
 };
 

@@ -10,7 +10,7 @@ static const char *reason_of(const struct plan_mount *m)
 					 : "asked for; judged when the run begins";
 }
 
-struct json *run_dry_json(const struct job_order *o)
+struct json *run_dry_json(const struct job_order *o, const char *user)
 {
 	const struct plan *p = o->plan;
 	struct json *mounts = json_new_array();
@@ -21,5 +21,10 @@ struct json *run_dry_json(const struct job_order *o)
 		json_add(mounts, dry_mount_json(plan_str(p, m->source), plan_str(p, m->target),
 						(enum access)m->access, reason_of(m)));
 	}
-	return dry_json(p, o->has_runtime ? &o->runtime : NULL, "native", true, mounts);
+	return dry_json(p, o->has_runtime ? &o->runtime : NULL,
+			&(struct dry_engine){.name = o->direct ? "direct" : "native",
+					     .reason = o->reason ? o->reason : "",
+					     .user = user,
+					     .sandboxed = !o->direct},
+			mounts);
 }

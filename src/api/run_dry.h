@@ -8,6 +8,7 @@ struct json;
 
 /*
  * The caller frees it. Mounts are as they were asked for: this process can't open host
- * directories, and so it can't say what the launcher will make of them.
+ * directories, and so it can't say what the launcher will make of them. user: whom it would
+ * run as without a sandbox; "" where it has one.
  */
-struct json *run_dry_json(const struct job_order *o);
+struct json *run_dry_json(const struct job_order *o, const char *user);

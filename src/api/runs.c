@@ -6,6 +6,7 @@
 #include "api/exchange.h"
 #include "api/keeper.h"
 #include "api/metrics.h"
+#include "api/run_direct.h"
 #include "api/run_dry.h"
 #include "api/run_history.h"
 #include "api/run_stream.h"
@@ -23,7 +24,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BUCKETS 1024
+#define BUCKETS   1024
+#define USER_SIZE 64
 
 struct run_entry {
 	struct run_entry *next; /* in its bucket */
@@ -240,8 +242,8 @@ static struct run_entry *entry_new(struct runs *r, const struct run_ask *ask)
 }
 
 /* body is taken over. */
-static int make_order(struct api *api, const struct run_ask *ask, struct job_order *ret,
-		      struct cay_error *err)
+static int make_order(struct api *api, const struct run_ask *ask, const struct mode_answer *mode,
+		      struct job_order *ret, struct cay_error *err)
 {
 	const struct caller *c = ask->caller;
 	struct settings s = caller_settings(c, &api->settings);
@@ -255,24 +257,27 @@ static int make_order(struct api *api, const struct run_ask *ask, struct job_ord
 		s.maximum.cpu_time_ms = left_ms;
 	r = job_order_make(ret, &s, ask->body, err);
 	ret->settings = &api->settings; /* ours are gone in a moment */
+	run_direct_order(mode, ask->peer, ret);
 	return r;
 }
 
 static int start_job(struct api *api, struct run_entry *e, const struct run_ask *ask,
-		     struct cay_error *err)
+		     const struct mode_answer *mode, struct cay_error *err)
 {
 	const struct job_events *events = ask->told || e->record.background ? &told : &quiet;
 	struct job_order order = {.script = SCRIPT_NONE};
 
-	if (make_order(api, ask, &order, err) == 0) {
+	if (make_order(api, ask, mode, &order, err) == 0) {
 		memcpy(e->record.id, order.plan->id, sizeof(e->record.id));
 		order.streamed = ask->told && !e->record.background;
 		e->record.language = order.has_runtime ? order.runtime.language->name : NULL;
 		e->job = ask->on ? sandbox_start(ask->on, &order, events, e, err)
 				 : job_start(&api->place, NULL, &order, events, e, err);
 	}
-	if (e->job)
+	if (e->job) {
+		run_direct_log(job_order(e->job), ask->peer, e->record.id);
 		return 0;
+	}
 	job_order_done(&order);
 	return -1;
 }
@@ -283,15 +288,13 @@ static int promise(struct api *api, struct run_entry *e, struct cay_error *err)
 	return e->record.background ? store_run_put(api->store, &e->record, err) : 0;
 }
 
-static int check(struct api *api, const struct run_ask *ask, struct cay_error *err)
+static int check(struct api *api, const struct run_ask *ask, struct mode_answer *ret,
+		 struct cay_error *err)
 {
 	if (api->draining)
 		return cay_fail(err, CAY_E_AT_CAPACITY, 0, "the daemon is ending");
-	if (ask->body->spec.engine == ENGINE_DIRECT) {
-		(void)cay_fail(err, CAY_E_UNSUPPORTED, 0,
-			       "the daemon runs nothing outside a sandbox");
-		return cay_hint(err, "leave engine out");
-	}
+	if (run_decide(api, ask, ret, err) < 0)
+		return -1;
 	return bounds_check(&ask->caller->bounds, &ask->body->spec, err);
 }
 
@@ -306,10 +309,12 @@ struct run_entry *run_start(struct api *api, const struct run_ask *ask, int64_t 
 {
 	const struct owner *o = &ask->caller->viewer.owner;
 	struct run_entry *e = NULL;
+	struct mode_answer mode;
 
 	*ret_retry_s = 1;
-	if (check(api, ask, err) < 0 || quota_take_run(api->quota, o, &ask->caller->quotas,
-						       clock_now_ms(), ret_retry_s, err) < 0) {
+	if (check(api, ask, &mode, err) < 0 ||
+	    quota_take_run(api->quota, o, &ask->caller->quotas, clock_now_ms(), ret_retry_s, err) <
+		    0) {
 		drop_body(ask->body);
 		return NULL;
 	}
@@ -317,7 +322,7 @@ struct run_entry *run_start(struct api *api, const struct run_ask *ask, int64_t 
 	if (!e) {
 		drop_body(ask->body);
 		(void)cay_fail(err, CAY_E_INTERNAL, ENOMEM, "start the run");
-	} else if (start_job(api, e, ask, err) == 0 && promise(api, e, err) == 0) {
+	} else if (start_job(api, e, ask, &mode, err) == 0 && promise(api, e, err) == 0) {
 		entry_enter(e);
 		if (events_followed(api))
 			event_publish(api, "run.started", o, run_json(&e->record));
@@ -408,15 +413,19 @@ static int answer_dry(struct exchange *x, struct run_ask *ask, struct cay_error 
 {
 	_cleanup_(json_freep) struct json *j = NULL;
 	struct job_order order = {.script = SCRIPT_NONE};
+	struct mode_answer mode;
+	char user[USER_SIZE] = "";
 	int r;
 
-	if (check(api_of(x), ask, err) < 0) {
+	if (check(api_of(x), ask, &mode, err) < 0) {
 		drop_body(ask->body);
 		return -1;
 	}
-	r = make_order(api_of(x), ask, &order, err);
+	r = make_order(api_of(x), ask, &mode, &order, err);
+	if (r == 0 && order.direct)
+		r = run_direct_user(api_of(x), ask->peer, user, sizeof(user), err);
 	if (r == 0) {
-		j = run_dry_json(&order);
+		j = run_dry_json(&order, user);
 		exchange_respond_json(x, 200, j);
 	}
 	job_order_done(&order);
@@ -426,7 +435,11 @@ static int answer_dry(struct exchange *x, struct run_ask *ask, struct cay_error 
 void run_answer(struct exchange *x, struct request_body *body, struct sandbox *on)
 {
 	bool events = exchange_wants_events(x);
-	struct run_ask ask = {.caller = caller_of(x), .body = body, .on = on, .told = events};
+	struct run_ask ask = {.caller = caller_of(x),
+			      .peer = exchange_request(x)->peer,
+			      .body = body,
+			      .on = on,
+			      .told = events};
 	int64_t retry_s = 1;
 	struct cay_error err;
 	int r;

@@ -16,6 +16,7 @@ struct api;
 struct caller;
 struct exchange;
 struct json;
+struct peer;
 struct request_body;
 struct run_entry;
 struct runs;
@@ -32,6 +33,7 @@ size_t runs_active(const struct runs *r);
 
 struct run_ask {
 	const struct caller *caller; /* whose it is; not kept */
+	const struct peer *peer;     /* by which connection it came; not kept */
 	struct request_body *body;   /* taken over, also on failure */
 	struct sandbox *on;          /* NULL: an island of its own */
 	bool told;                   /* somebody follows it: see run_follow() */

@@ -97,7 +97,7 @@ int peer_of(int fd, bool tcp, struct peer *ret)
 	socklen_t len = sizeof(a);
 	struct ucred cred;
 
-	*ret = (struct peer){.uid = (uid_t)-1, .gid = (gid_t)-1};
+	*ret = (struct peer){.uid = (uid_t)-1, .gid = (gid_t)-1, .fd = fd};
 	if (tcp) {
 		if (getpeername(fd, (struct sockaddr *)&a, &len) < 0)
 			return -1;

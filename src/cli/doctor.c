@@ -3,8 +3,8 @@
 #include "base/attr.h"
 #include "base/json.h"
 #include "cli/options.h"
-#include "engine/direct/workspace.h"
 #include "engine/native/probe.h"
+#include "engine/workspace.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -82,7 +82,7 @@ static int print_json(const struct probe *p, size_t n, bool ok)
 
 static int clean(bool json)
 {
-	int n = probe_clean() + direct_sweep();
+	int n = probe_clean() + workspace_sweep();
 	struct json *o;
 
 	if (!json) {

@@ -34,6 +34,15 @@ static int read_degraded(const struct json *list, struct strv *ret, struct cay_e
 	return 0;
 }
 
+static void read_engine(const struct json *j, struct result *ret)
+{
+	const struct json *sandboxed = json_get(j, "sandboxed");
+	const char *reason = json_str(json_get(j, "engine_reason"));
+
+	ret->sandboxed = !sandboxed || json_bool(sandboxed);
+	ret->engine_reason = reason ? strdup(reason) : NULL;
+}
+
 /* As far as it decides what is said and the exit code. */
 static int read_result(const struct json *j, struct result *ret, struct cay_error *err)
 {
@@ -53,12 +62,16 @@ static int read_result(const struct json *j, struct result *ret, struct cay_erro
 	if (ret->status == STATUS_OK && code != 0)
 		return bad_result(err);
 	(void)snprintf(ret->message, sizeof(ret->message), "%s", message ? message : status);
+	read_engine(j, ret);
 	return read_degraded(json_get(json_get(j, "isolation"), "degraded"),
 			     &ret->isolation.degraded, err);
 }
 
 static void say(const struct result *r)
 {
+	if (!r->sandboxed)
+		cli_say("ran without a sandbox (%s)",
+			r->engine_reason ? r->engine_reason : "the daemon's mode");
 	if (r->status != STATUS_OK)
 		cli_say("%s", r->message);
 	for (size_t i = 0; i < r->isolation.degraded.len; i++)

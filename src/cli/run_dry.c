@@ -61,7 +61,12 @@ static int print_json(const struct plan *p, const struct mount_rules *rules,
 
 	if (mounts_json(p, rules, &mounts, err) < 0)
 		return -1;
-	return cli_print_json(dry_json(p, rt, engine->name, engine == &engine_native, mounts));
+	return cli_print_json(dry_json(p, rt,
+				       &(struct dry_engine){.name = engine->name,
+							    .reason = "",
+							    .user = "",
+							    .sandboxed = engine == &engine_native},
+				       mounts));
 }
 
 static void print_limits(const struct limits *l)

@@ -20,12 +20,15 @@
 #include "base/log.h"
 #include "base/title.h"
 #include "cli/options.h"
+#include "cli/serve_direct.h"
 #include "cli/serve_sockets.h"
 #include "engine/native/cgroup.h"
 #include "engine/native/hostdir.h"
 #include "engine/native/ids.h"
 #include "engine/native/kept.h"
 #include "engine/native/service.h"
+#include "engine/workspace.h"
+#include "policy/mode.h"
 #include "settings/homes.h"
 #include "settings/places.h"
 
@@ -65,6 +68,7 @@ struct serve {
 	char socket_default[PATH_MAX], state_default[PATH_MAX];
 	struct settings settings;
 	struct mount_rules rules;
+	struct bare_rules bare;
 	int unix_fd, tcp_fd, state_dir, lock, settings_fd, signals;
 	int kept_dir; /* the launcher's alone */
 	uid_t uid;
@@ -137,7 +141,8 @@ static int load(struct serve *s, struct cay_error *err)
 {
 	_cleanup_(strv_done) struct strv homes = {0};
 
-	if (settings_load(&s->settings, err) < 0 || homes_read(&homes, err) < 0 ||
+	if (settings_load(&s->settings, err) < 0 || mode_check_settings(&s->settings, err) < 0 ||
+	    homes_read(&homes, err) < 0 ||
 	    mount_rules_make(&s->settings, &homes, NULL, &s->rules, err) < 0 ||
 	    hostdir_resolve_rules(&s->rules, err) < 0)
 		return -1;
@@ -178,7 +183,9 @@ static int prepare(struct serve *s, struct cay_error *err)
 		s->state_path = s->state_default;
 	}
 	find_user(s);
-	if (load(s, err) < 0 || serve_open_state(s->state_path, &s->state_dir, &s->lock, err) < 0 ||
+	if (load(s, err) < 0 ||
+	    serve_direct_rules(&s->settings, s->socket_path, s->uid, &s->bare, err) < 0 ||
+	    serve_open_state(s->state_path, &s->state_dir, &s->lock, err) < 0 ||
 	    kept_open_dir(s->state_dir, &s->kept_dir, err) < 0 || give_state(s, err) < 0 ||
 	    serve_listen_unix(s->socket_path, &s->unix_fd, err) < 0)
 		return -1;
@@ -220,7 +227,9 @@ _noreturn_ static void be_launcher(struct serve *s, int sock, pid_t parent)
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != parent ||
 	    fd_close_others((int[]){sock, s->kept_dir, s->lock}, 3) < 0)
 		_exit(125);
-	_exit(service_main(sock, &s->rules, s->kept_dir));
+	_exit(service_main(sock, &(struct service_config){.rules = &s->rules,
+							  .kept_dir = s->kept_dir,
+							  .bare = &s->bare}));
 }
 
 static int drop_rights(const struct serve *s)
@@ -391,6 +400,7 @@ static void sweep(void)
 	cgroups_init(&c);
 	(void)snprintf(n, sizeof(n), "%d", cgroups_sweep(&c));
 	cgroups_done(&c);
+	(void)workspace_sweep();
 	if (strcmp(n, "0") != 0)
 		log_info("removed what killed runs had left", "cgroups", n);
 }
@@ -509,7 +519,11 @@ static int run(int argc, char **argv)
 	}
 	if (r == 0) {
 		sweep();
+		if (s.bare.mode != MODE_ALL)
+			log_warning("not all that runs here has a sandbox", "mode",
+				    mode_name(s.bare.mode));
 		r = supervise(&s, &err);
+		(void)workspace_sweep(); /* those that were on their way out */
 	}
 	serve_done(&s);
 	return r < 0 ? cli_error(&err, false) : 0;

@@ -141,8 +141,12 @@ static int decide_env(const struct spec *spec, const struct limits *limits,
 	};
 	int r = 0;
 
-	for (size_t i = 0; i < ARRAY_LEN(base) && r == 0; i++)
+	for (size_t i = 0; i < ARRAY_LEN(base) && r == 0; i++) {
+		/* The island's user: on the host it is somebody else. */
+		if (spec->engine == ENGINE_DIRECT && strcmp(base[i][1], "cay") == 0)
+			continue;
 		r = strv_set_env(env, base[i][0], base[i][1]);
+	}
 	if (r == 0)
 		r = strv_addf(env, "GOMEMLIMIT=%llu",
 			      (unsigned long long)(limits->memory_bytes / 10 * 9));

@@ -11,6 +11,15 @@
 #include <unistd.h>
 
 #define BUCKETS 1024
+#define FDS_MAX 4 /* stdio, and the caller's connection */
+
+/* What rides along. */
+struct riders {
+	int fds[FDS_MAX];
+	size_t n;
+};
+
+#define NO_RIDERS ((struct riders){.n = 0})
 
 struct islands {
 	struct loop *loop;
@@ -41,9 +50,9 @@ static int send_packet(struct islands *l, struct island_ref *early, size_t len, 
 
 /* early: the island it has to wait for; or NULL. */
 static int ask(struct islands *l, struct island_ref *early, struct service_request q,
-	       const struct plan *p, const int *fds, struct cay_error *err)
+	       const struct plan *p, struct riders riders, struct cay_error *err)
 {
-	size_t len = sizeof(q), n_fds = fds ? 3 : 0;
+	size_t len = sizeof(q);
 	int r;
 
 	if (p && p->size > ORDER_PLAN_MAX) {
@@ -57,7 +66,7 @@ static int ask(struct islands *l, struct island_ref *early, struct service_reque
 		memcpy(l->packet + len, p, p->size);
 		len += p->size;
 	}
-	r = send_packet(l, early, len, fds, n_fds);
+	r = send_packet(l, early, len, riders.fds, riders.n);
 	return r < 0 ? cay_fail(err, CAY_E_ENGINE, -r, "ask the launcher") : 0;
 }
 
@@ -100,11 +109,18 @@ static struct island_ref *find(struct islands *l, uint32_t number)
 }
 
 static int ask_new(struct islands *l, struct island_ref *ref, struct service_request q,
-		   const struct plan *p, const int *fds, struct cay_error *err)
+		   const struct plan *p, struct riders riders, const struct islands_bare *bare,
+		   struct cay_error *err)
 {
+	if (bare)
+		q.flags |= FLAG_BARE;
+	if (bare && bare->peer >= 0) {
+		q.flags |= FLAG_PEER;
+		riders.fds[riders.n++] = bare->peer;
+	}
 	enter(l, ref);
 	q.island = ref->number;
-	if (ask(l, NULL, q, p, fds, err) == 0) {
+	if (ask(l, NULL, q, p, riders, err) == 0) {
 		ref->made = q.kind == SERVICE_MAKE;
 		return 0;
 	}
@@ -121,18 +137,23 @@ static struct service_request order_request(const struct island_order *o,
 					.cpu_time_ms = o->cpu_time_ms};
 }
 
-int islands_run(struct islands *l, struct island_ref *ref, const struct island_order *o,
-		struct cay_error *err)
+static struct riders order_riders(const struct island_order *o)
 {
-	return ask_new(l, ref, order_request(o, SERVICE_RUN), o->plan, o->fds, err);
+	return (struct riders){{o->fds[0], o->fds[1], o->fds[2]}, 3};
+}
+
+int islands_run(struct islands *l, struct island_ref *ref, const struct island_order *o,
+		const struct islands_bare *bare, struct cay_error *err)
+{
+	return ask_new(l, ref, order_request(o, SERVICE_RUN), o->plan, order_riders(o), bare, err);
 }
 
 int islands_make(struct islands *l, struct island_ref *ref, const struct plan *p, uint32_t flags,
-		 struct cay_error *err)
+		 const struct islands_bare *bare, struct cay_error *err)
 {
 	const struct service_request q = {.kind = SERVICE_MAKE, .flags = flags};
 
-	return ask_new(l, ref, q, p, NULL, err);
+	return ask_new(l, ref, q, p, NO_RIDERS, bare, err);
 }
 
 int islands_command(struct islands *l, struct island_ref *ref, const struct island_order *o,
@@ -142,7 +163,7 @@ int islands_command(struct islands *l, struct island_ref *ref, const struct isla
 
 	q.island = ref->number;
 	q.command = *ret_command = ++ref->commands;
-	return ask(l, early(ref), q, o->plan, o->fds, err);
+	return ask(l, early(ref), q, o->plan, order_riders(o), err);
 }
 
 void islands_kill(struct islands *l, struct island_ref *ref, uint32_t command, enum cause cause)
@@ -155,7 +176,7 @@ void islands_kill(struct islands *l, struct island_ref *ref, uint32_t command, e
 						   .island = ref->number,
 						   .command = command,
 						   .cause = (uint32_t)cause},
-			  NULL, NULL, &unused);
+			  NULL, NO_RIDERS, &unused);
 }
 
 int islands_ask(struct islands *l, struct island_ref *ref, enum service_request_kind kind,
@@ -163,13 +184,13 @@ int islands_ask(struct islands *l, struct island_ref *ref, enum service_request_
 {
 	return ask(l, early(ref),
 		   (struct service_request){.kind = (uint32_t)kind, .island = ref->number}, NULL,
-		   NULL, err);
+		   NO_RIDERS, err);
 }
 
 int islands_ahead(struct islands *l, const struct plan *like, uint32_t n, struct cay_error *err)
 {
 	return ask(l, NULL, (struct service_request){.kind = SERVICE_AHEAD, .command = n}, like,
-		   NULL, err);
+		   NO_RIDERS, err);
 }
 
 static int ask_names(struct islands *l, enum service_request_kind kind,

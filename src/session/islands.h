@@ -33,6 +33,11 @@ struct island_ref {
 	struct outbox early; /* for one that lives on, and does not stand yet */
 };
 
+/* Without an island: engine/native/bare.h. */
+struct islands_bare {
+	int peer; /* the caller's connection; -1: it came by TCP */
+};
+
 /* lost: the launcher is gone, and with it all islands. NULL: no memory. */
 struct islands *islands_new(struct loop *loop, int sock, void (*lost)(void *ctx), void *ctx);
 void islands_free(struct islands *l);
@@ -48,14 +53,15 @@ struct island_order {
 /*
  * All return 0 or -1. A plan that is too large to be sent is CAY_E_TOO_LARGE. What is asked of an
  * island that does not stand yet is sent when it does; where it never does, the fds are closed.
+ * bare: or NULL.
  */
 int islands_run(struct islands *l, struct island_ref *ref, const struct island_order *o,
-		struct cay_error *err);
+		const struct islands_bare *bare, struct cay_error *err);
 int islands_command(struct islands *l, struct island_ref *ref, const struct island_order *o,
 		    uint32_t *ret_command, struct cay_error *err);
 /* flags: FLAG_OWN, FLAG_COLD. */
 int islands_make(struct islands *l, struct island_ref *ref, const struct plan *p, uint32_t flags,
-		 struct cay_error *err);
+		 const struct islands_bare *bare, struct cay_error *err);
 
 /* command 0: the island. What is gone already is no failure. */
 void islands_kill(struct islands *l, struct island_ref *ref, uint32_t command, enum cause cause);

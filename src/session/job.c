@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -85,6 +86,7 @@ static int launch(struct job *j, enum job_step step, struct cay_error *err)
 {
 	uint32_t flags = j->events->started && step != STEP_COMPILE ? FLAG_TELL_READY : 0;
 	uint32_t cold = j->order.body->cold ? FLAG_COLD : 0;
+	const struct islands_bare bare = {j->order.peer};
 	const struct limits *limits = &j->order.plan->limits;
 	struct island_order o = {
 		.plan = j->order.plan,
@@ -103,11 +105,33 @@ static int launch(struct job *j, enum job_step step, struct cay_error *err)
 	j->command = 0;
 	if (job_io_open(j, step != STEP_COMPILE && j->order.body->stdin_len > 0, o.fds, err) < 0)
 		return -1;
-	r = step == STEP_RUN ? islands_run(j->place.islands, j->ref, &o, err)
-			     : islands_command(j->place.islands, j->ref, &o, &j->command, err);
+	if (step == STEP_RUN)
+		r = islands_run(j->place.islands, j->ref, &o, j->order.direct ? &bare : NULL, err);
+	else
+		r = islands_command(j->place.islands, j->ref, &o, &j->command, err);
 	for (int n = 0; n < 3; n++)
 		fd_closep(&o.fds[n]);
 	return r;
+}
+
+static void describe_reason(struct job *j)
+{
+	const char *reason = j->order.reason ? j->order.reason : "";
+
+	if (!j->order.direct)
+		j->result.engine_reason = strdup(reason);
+	else if (asprintf(&j->result.engine_reason, "%s; as user %u", reason, j->uid) < 0)
+		j->result.engine_reason = NULL;
+}
+
+/* Who reads nothing else of a result reads this. */
+static void warn(struct job *j)
+{
+	struct result *r = &j->result;
+
+	if (j->order.direct && !r->message[0])
+		(void)snprintf(r->message, sizeof(r->message), "ran without a sandbox, as user %u",
+			       j->uid);
 }
 
 static void describe(struct job *j)
@@ -116,9 +140,10 @@ static void describe(struct job *j)
 	const struct job_order *o = &j->order;
 
 	memcpy(r->id, o->plan->id, sizeof(r->id));
-	r->engine = strdup("native");
+	r->engine = strdup(o->direct ? "direct" : "native");
+	describe_reason(j);
 	r->image = strdup(HOST_IMAGE);
-	r->sandboxed = true;
+	r->sandboxed = !o->direct;
 	if (o->has_runtime) {
 		r->language = strdup(o->runtime.language->name);
 		r->version = o->runtime.version[0] ? strdup(o->runtime.version) : NULL;
@@ -139,6 +164,7 @@ static void finish(struct job *j)
 	describe(j);
 	if (!j->failed)
 		watch_conclude(&j->watched, &j->order.plan->limits, j->status, &j->result);
+	warn(j);
 	j->events->ended(j, j->failed ? NULL : &j->result, j->failed ? &j->error : NULL);
 }
 
@@ -234,6 +260,7 @@ static void on_next(struct loop_timer *t)
 
 static void note_isolation(struct job *j, const struct service_report *r)
 {
+	j->uid = r->uid;
 	strv_done(&j->result.isolation.degraded);
 	if (isolation_unpack(&r->isolation, &j->result.isolation) < 0)
 		j->watched.error = ENOMEM;
@@ -340,6 +367,7 @@ static struct job *job_new(const struct job_place *place, struct job_order *o)
 
 static int begin(struct job *j, struct cay_error *err)
 {
+	const struct islands_bare bare = {j->order.peer};
 	bool plain = !job_has_files(j) && j->order.body->spec.get.len == 0 &&
 		     j->order.plan->compile.len == 0;
 
@@ -348,7 +376,8 @@ static int begin(struct job *j, struct cay_error *err)
 	if (is_own(j)) {
 		j->step = STEP_MAKE;
 		return islands_make(j->place.islands, &j->own, j->order.plan,
-				    j->order.body->cold ? FLAG_OWN | FLAG_COLD : FLAG_OWN, err);
+				    j->order.body->cold ? FLAG_OWN | FLAG_COLD : FLAG_OWN,
+				    j->order.direct ? &bare : NULL, err);
 	}
 	return job_has_files(j) ? job_put(j, err) : begin_program(j, err);
 }

@@ -47,6 +47,11 @@ struct job_order {
 	/* On a live island: whose, and what holds it (borrowed until the job has ended). */
 	char sandbox[ID_SIZE];
 	const struct isolation *isolation;
+	/* Without a sandbox: by which connection it was asked for (borrowed until job_start() has
+	   returned), or -1. */
+	bool direct;
+	int peer;
+	const char *reason; /* why this engine; static, or NULL */
 	bool streamed; /* somebody takes all it prints, as fast as they can: that is no flood */
 };
 

@@ -20,6 +20,14 @@ bool job_has_files(const struct job *j)
 	return count(j) > 0;
 }
 
+/* An agent on the host has the workspace, and no root of its own. */
+static const char *agent_path(const struct job *j, const char *path)
+{
+	if (!j->order.direct)
+		return path + 1; /* below "/" */
+	return path + strlen(ISLAND_WORKSPACE "/");
+}
+
 static void nth(const struct job *j, size_t n, struct agent_file *ret, const char **ret_data)
 {
 	const struct job_order *o = &j->order;
@@ -29,7 +37,7 @@ static void nth(const struct job *j, size_t n, struct agent_file *ret, const cha
 	*ret = (struct agent_file){
 		.type = AGENT_FILE,
 		.mode = 0644,
-		.path = path + 1, /* below "/" */
+		.path = agent_path(j, path),
 		.target = "",
 		.size = script ? o->script.len : o->body->files[n].size,
 	};
@@ -50,7 +58,7 @@ static void send_files(struct job *j)
 		if (r == -EAGAIN)
 			return;
 		if (r < 0) {
-			(void)cay_fail(&err, CAY_E_INVALID, -r, "put /%.256s", file.path);
+			(void)cay_fail(&err, CAY_E_INVALID, -r, "put %.256s", file.path);
 			job_fail(j, &err);
 			return;
 		}
@@ -84,7 +92,8 @@ static const struct agent_sink put_sink = {.room = on_room, .done = on_done};
 
 int job_put(struct job *j, struct cay_error *err)
 {
-	const struct agent_ask ask = {.op = AGENT_TREE_IN, .path = "/", .idle_ms = IDLE_MS};
+	const struct agent_ask ask = {
+		.op = AGENT_TREE_IN, .path = j->order.direct ? "." : "/", .idle_ms = IDLE_MS};
 
 	j->step = STEP_PUT;
 	j->call = files_call(j->place.loop, j->place.islands, j->ref, j->order.plan, &ask,
@@ -178,7 +187,7 @@ int job_get(struct job *j, struct cay_error *err)
 {
 	struct agent_ask ask = {.op = AGENT_TREE_OUT,
 				.flags = AGENT_GET,
-				.path = "/workspace",
+				.path = j->order.direct ? "." : ISLAND_WORKSPACE,
 				.length = FILES_JSON_BYTES,
 				.idle_ms = IDLE_MS};
 	char *globs = globs_of(&j->order.body->spec.get, &ask.arg_len);

@@ -49,6 +49,7 @@ struct job {
 	bool failed;
 	int status;
 	struct watched watched;
+	uint32_t uid; /* without a sandbox: whom it ran as, once that is known; else 0 */
 	struct cay_error error;
 	struct result result;
 	struct loop_timer next; /* the next step, from the loop */

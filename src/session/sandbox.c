@@ -358,7 +358,7 @@ void sandbox_forget(struct sandbox *s, const void *ctx)
 
 int sandbox_wake(struct sandbox *s, struct cay_error *err)
 {
-	if (islands_make(s->all->config.place.islands, &s->ref, s->plan, 0, err) < 0)
+	if (islands_make(s->all->config.place.islands, &s->ref, s->plan, 0, NULL, err) < 0)
 		return -1;
 	s->state = SANDBOX_LIVE;
 	s->woken = true;
@@ -467,7 +467,7 @@ int sandbox_create(struct sandboxes *all, const struct owner *owner,
 	s->next = all->list;
 	all->list = s;
 	if (make_plan(s, settings, err) < 0 || wait_for(s, SERVICE_MAKE, fn, ctx, err) < 0 ||
-	    islands_make(all->config.place.islands, &s->ref, s->plan, 0, err) < 0) {
+	    islands_make(all->config.place.islands, &s->ref, s->plan, 0, NULL, err) < 0) {
 		sandbox_free(s);
 		return -1;
 	}

@@ -18,6 +18,7 @@
 #define VALUE_SIZE  32
 #define VERSION_MAX 31
 #define HOST_MAX    253
+#define USER_MAX    32
 
 enum kind {
 	KIND_BOOL,
@@ -26,6 +27,8 @@ enum kind {
 	KIND_PATHS,      /* a struct strv of absolute paths */
 	KIND_HOME_PATHS, /* the same, or from "~/" on */
 	KIND_HOSTS,      /* a struct strv of host names */
+	KIND_MODE,       /* an enum mode */
+	KIND_USER,       /* a char *: a user's name or number */
 };
 
 struct row {
@@ -69,6 +72,9 @@ static const struct row serve_rows[] = {
 	{"history_days", KIND_COUNT, offsetof(struct settings, serve_history_days), 30, 3650},
 	{"audit_days", KIND_COUNT, offsetof(struct settings, serve_audit_days), 90, 3650},
 	{"host", KIND_HOSTS, offsetof(struct settings, serve_hosts), 0, 0},
+	{"mode", KIND_MODE, offsetof(struct settings, serve_mode), MODE_ALL, 0},
+	{"direct_user", KIND_USER, offsetof(struct settings, serve_direct_user), 0, 0},
+	{"direct_over_tcp", KIND_BOOL, offsetof(struct settings, serve_direct_over_tcp), 0, 0},
 };
 
 static const struct row language_rows[] = {
@@ -121,6 +127,8 @@ static void init_section(struct settings *s, const struct section *sec)
 			*(bool *)((char *)s + row->offset) = row->initial != 0;
 		else if (row->kind == KIND_COUNT)
 			*(uint64_t *)(void *)((char *)s + row->offset) = row->initial;
+		else if (row->kind == KIND_MODE)
+			*(enum mode *)(void *)((char *)s + row->offset) = (enum mode)row->initial;
 	}
 }
 
@@ -138,6 +146,7 @@ void settings_done(struct settings *s)
 	strv_done(&s->mount_write);
 	strv_done(&s->mount_forbid);
 	strv_done(&s->serve_hosts);
+	free(s->serve_direct_user);
 	for (size_t i = 0; i < s->n_languages; i++) {
 		free(s->languages[i].name);
 		free(s->languages[i].prefer);
@@ -358,6 +367,39 @@ static int add_host(struct strv *list, const struct row *row, const char *text,
 	return r < 0 ? keep_failed(r, err) : 0;
 }
 
+static int set_mode(enum mode *value, const char *key, const char *text, struct cay_error *err)
+{
+	enum mode m = mode_find(text);
+
+	if (m == MODE_UNSAID)
+		return cay_fail(err, CAY_E_INVALID, 0,
+				"%s can't be '%s': expected all, selective or off", key, text);
+	*value = m;
+	return 0;
+}
+
+/* Whether there is such a user is found out by whoever needs one. */
+static int set_user(char **value, const char *key, const char *text, struct cay_error *err)
+{
+	size_t n = strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789._-"
+				"ABCDEFGHIJKLMNOPQRSTUVWXYZ");
+	char *copy;
+
+	if (n == 0 || n > USER_MAX || text[n] || text[0] == '-')
+		return cay_fail(err, CAY_E_INVALID, 0,
+				"%s can't be '%s': expected a user's name or number", key, text);
+	if (strcmp(text, "root") == 0 || strspn(text, "0") == n)
+		return cay_fail(err, CAY_E_INVALID, 0,
+				"%s can't be '%s': nothing runs as root without a sandbox", key,
+				text);
+	copy = strdup(text);
+	if (!copy)
+		return keep_failed(-ENOMEM, err);
+	free(*value);
+	*value = copy;
+	return 0;
+}
+
 static int set_limit(struct settings *s, const struct section *sec, const struct limit_row *limit,
 		     const char *text, struct cay_error *err)
 {
@@ -431,6 +473,12 @@ static int set_row(struct target *t, void *base, const struct row *row, const ch
 	case KIND_HOSTS:
 		index = (ssize_t)list->len;
 		r = add_host(list, row, text, t->err);
+		break;
+	case KIND_MODE:
+		r = set_mode(field, row->key, text, t->err);
+		break;
+	case KIND_USER:
+		r = set_user(field, row->key, text, t->err);
 		break;
 	}
 	return r < 0 ? -1 : keep_origin(t, section, row->key, index);
@@ -564,7 +612,11 @@ static void show_row(const struct show *show, const void *base, const struct row
 			       (unsigned long long)*(const uint64_t *)field);
 		show_value(show, row->key, -1, number);
 		break;
+	case KIND_MODE:
+		show_value(show, row->key, -1, mode_name(*(const enum mode *)field));
+		break;
 	case KIND_VERSION:
+	case KIND_USER:
 		if (*(char *const *)field)
 			show_value(show, row->key, -1, *(char *const *)field);
 		break;

@@ -10,6 +10,7 @@
 #include "base/strv.h"
 #include "core/error.h"
 #include "core/limits.h"
+#include "spec/spec.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -38,6 +39,9 @@ struct settings {
 	uint64_t serve_history_days;  /* history_days: how long runs are remembered; 0: for ever */
 	uint64_t serve_audit_days;    /* audit_days: the same of the audit log */
 	struct strv serve_hosts;      /* host = NAME: what TCP clients may call us by */
+	enum mode serve_mode;         /* mode = all|selective|off: what is sandboxed */
+	char *serve_direct_user;      /* direct_user = NAME or uid, never root; NULL */
+	bool serve_direct_over_tcp;   /* direct_over_tcp = yes|no */
 	struct language_settings languages[SETTINGS_LANGUAGES_MAX];
 	size_t n_languages;
 	struct strv origins; /* NAME=FILE:LINE for each value that came from a file; see

@@ -31,6 +31,13 @@ static struct request_body *body(const struct reader *r)
 	return r->into;
 }
 
+/* Names a field that the direct engine can't do as asked. */
+static void needs_sandbox(const struct reader *r, const char *field)
+{
+	if (!body(r)->spec.needs_sandbox)
+		body(r)->spec.needs_sandbox = field;
+}
+
 /* What is run */
 
 SETTER(set_language)
@@ -269,8 +276,12 @@ SETTER(set_engine)
 {
 	const char *s = field_str(v, err);
 
-	if (!s || spec_set_engine(&body(r)->spec, s, err) == 0)
-		return s ? 0 : -1;
+	if (!s)
+		return -1;
+	if (r->place == REQUEST_SANDBOX && strcmp(s, "direct") == 0)
+		return field_later(err, "a sandbox that lives on is always one: leave engine out");
+	if (spec_set_engine(&body(r)->spec, s, err) == 0)
+		return 0;
 	/* The hint is the command line's. */
 	return err->code == CAY_E_UNSUPPORTED
 		       ? field_later(err,
@@ -317,6 +328,7 @@ static const struct field network_fields[] = {
 
 SETTER(set_network)
 {
+	needs_sandbox(r, "network");
 	return fields_read(r, network_fields, ARRAY_LEN(network_fields), v, err);
 }
 
@@ -333,16 +345,30 @@ SETTER(set_user)
 {
 	const char *s = field_str(v, err);
 
+	needs_sandbox(r, "user");
 	if (!s || strcmp(s, "cay") == 0)
 		return s ? 0 : -1;
 	return field_later(err, "programs run as the island's user cay: leave user out");
 }
 
+/* Live sandboxes are what they are called. */
 SETTER(set_mode)
 {
 	static const char *const modes[] = {"all", "selective", "off", NULL};
+	const char *s = json_str(v);
 
-	return only(v, modes, "everything runs sandboxed; engine direct asks for no sandbox", err);
+	if (r->place == REQUEST_SANDBOX || !s || mode_find(s) == MODE_UNSAID)
+		return only(v, modes, "a sandbox that lives on is always one: leave mode out", err);
+	body(r)->spec.mode = mode_find(s);
+	return 0;
+}
+
+SETTER(set_trusted)
+{
+	if (r->place == REQUEST_SANDBOX && json_bool(v))
+		return field_later(err, "a sandbox that lives on is always one: leave it out");
+	body(r)->spec.trusted = json_bool(v);
+	return 0;
 }
 
 SETTER(set_tier)
@@ -352,6 +378,7 @@ SETTER(set_tier)
 					    NULL};
 	const char *s = json_str(v);
 
+	needs_sandbox(r, "tier");
 	if (s && strcmp(s, "restricted") == 0)
 		return 0;
 	return only(v, tiers, "higher tiers bring network, which islands do not have", err);
@@ -361,6 +388,12 @@ SETTER(set_tier)
 SETTER(refuse_true)
 {
 	return json_bool(v) ? field_later(err, "leave it out") : 0;
+}
+
+SETTER(set_writable)
+{
+	needs_sandbox(r, "writable");
+	return refuse_true(r, v, err);
 }
 
 SETTER(refuse)
@@ -423,12 +456,12 @@ static const struct field fields[] = {
 	{"workspace", TAKES_OBJECT, request_set_workspace, ISLAND},
 	{"engine", TAKES_STR, set_engine, ISLAND},
 	{"image", TAKES_STR, set_image, ISLAND},
-	{"writable", TAKES_BOOL, refuse_true, ISLAND},
+	{"writable", TAKES_BOOL, set_writable, ISLAND},
 	{"user", TAKES_STR, set_user, ALL},
 	{"network", TAKES_OBJECT, set_network, ISLAND},
 	{"mode", TAKES_STR, set_mode, ISLAND},
 	{"tier", TAKES_STR, set_tier, ISLAND},
-	{"trusted", TAKES_BOOL, refuse_true, ISLAND},
+	{"trusted", TAKES_BOOL, set_trusted, ISLAND},
 	{"scope", TAKES_STR, refuse, ISLAND},
 	{"context", TAKES_STR, refuse, PROGRAM},
 	{"rich", TAKES_BOOL, refuse_true, PROGRAM},

@@ -267,6 +267,26 @@ int spec_set_limit(struct spec *s, const char *name, const char *text, struct ca
 	return limit_parse(&s->limits, name, text, err);
 }
 
+static const char *const mode_names[MODES] = {
+	[MODE_UNSAID] = "",
+	[MODE_OFF] = "off",
+	[MODE_SELECTIVE] = "selective",
+	[MODE_ALL] = "all",
+};
+
+const char *mode_name(enum mode m)
+{
+	return mode_names[m];
+}
+
+enum mode mode_find(const char *name)
+{
+	for (int m = MODE_OFF; m < MODES; m++)
+		if (strcmp(name, mode_names[m]) == 0)
+			return (enum mode)m;
+	return MODE_UNSAID;
+}
+
 int spec_set_engine(struct spec *s, const char *text, struct cay_error *err)
 {
 	static const char *const later[] = {"docker", "podman"};

@@ -24,6 +24,14 @@ enum spec_kind {
 
 enum spec_engine { ENGINE_AUTO, ENGINE_NATIVE, ENGINE_DIRECT };
 
+/* How much is sandboxed, from little to all. */
+enum mode { MODE_UNSAID, MODE_OFF, MODE_SELECTIVE, MODE_ALL, MODES };
+
+const char *mode_name(enum mode m);
+
+/* MODE_UNSAID: no mode is called so. */
+enum mode mode_find(const char *name);
+
 enum access { ACCESS_READ, ACCESS_WRITE };
 
 const char *access_name(enum access a); /* "ro", "rw" */
@@ -64,6 +72,10 @@ struct spec {
 	char *workdir;               /* NULL: the workspace */
 	struct transfers put, get;
 	enum spec_engine engine;
+	enum mode mode;
+	bool trusted; /* the caller's word, which counts in MODE_SELECTIVE alone */
+	/* The first field that asks for what only a sandbox has ("network"); static; or NULL. */
+	const char *needs_sandbox;
 	bool allow_degraded;
 	/*
 	 * For a sandbox that lives on: the directories of all runtimes that are not in

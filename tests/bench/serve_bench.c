@@ -170,7 +170,7 @@ static void start_launcher(char **argv)
 		die("plan");
 	if (fork() == 0) {
 		(void)close(pair[0]);
-		_exit(service_main(pair[1], &no_rules, -1));
+		_exit(service_main(pair[1], &(struct service_config){&no_rules, -1, NULL}));
 	}
 	(void)close(pair[1]);
 	launcher = (struct loop_fd){.fd = pair[0], .ready = on_report};

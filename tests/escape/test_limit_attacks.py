@@ -7,6 +7,7 @@ import pathlib
 import random
 import socket
 import struct
+import subprocess
 import time
 
 import pytest
@@ -385,7 +386,7 @@ for family, kind in ((2, 1), (2, 2), (1, 1), (1, 2), (16, 3)):
 
 
 # Loads a filter of 4096 instructions, with the flags of its first argument; says how that went.
-FILTER = r"""
+FILTER = r"""#define _GNU_SOURCE
 #include <errno.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -411,15 +412,11 @@ int main(int argc, char **argv)
 
 
 @attack(26)
-def test_filters_of_system_calls(island, tmp_path_factory):
+def test_filters_of_system_calls(island, place):
     """The same memory by seccomp filters, which a listener's fd keeps without a process."""
-    place = tmp_path_factory.mktemp("filter")
-    (place / "filter.c").write_text("#define _GNU_SOURCE\n" + FILTER)
-    subprocess.run(["gcc", "-static", "-o", place / "filter", place / "filter.c"], check=True)
-    place.chmod(0o755)
+    program = compile_c(place, "filter", FILTER)
     for way, answer in (("0", "ENOSYS"), ("8", "ENOSYS"), ("prctl", "EINVAL")):
-        bare = subprocess.run([place / "filter", way], check=True, capture_output=True, text=True).stdout
-        assert bare == "worked\n"  # the control
-        out = island.run("--put", str(place / "filter"), "--", "./filter", way).ok().text
+        assert subprocess.run([program, way], check=True, stdout=subprocess.PIPE).stdout == b"worked\n"  # the control
+        out = island.run("--put", str(program), "--", "./filter", way).ok().text
         assert out == f"{answer}\n", way
     told("EINVAL, ENOSYS")

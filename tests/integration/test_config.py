@@ -82,6 +82,10 @@ WRONG = {
     "version": ("[language python]\nprefer = new\n", 2, "a version such as 3.12"),
     "count": ("[serve]\nmax_runs = many\n", 2, "a number from 0 to 10000"),
     "host": ("[serve]\nhost = Example.org:80\n", 2, "a host name"),
+    "mode": ("[serve]\nmode = some\n", 2, "all, selective or off"),
+    "user": ("[serve]\ndirect_user = a b\n", 2, "a user's name or number"),
+    "root": ("[serve]\ndirect_user = root\n", 2, "nothing runs as root"),
+    "root's number": ("[serve]\ndirect_user = 00\n", 2, "nothing runs as root"),
     "no section": ("memory = 1g\n", 1, "before the first"),
     "no equals": ("[limits]\nmemory\n", 2, ""),
 }

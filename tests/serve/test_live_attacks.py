@@ -8,7 +8,10 @@ import time
 
 import pytest
 
+from memory import Memory
+from sandbox import Sandbox
 from support import wait_until
+from terminal import Terminal
 
 # Tries every way into a process; prints one JSON object: how: what came of it.
 REACH = r"""
@@ -187,3 +190,77 @@ while time.monotonic() < until:
     killer.join()
     assert daemon.request("PUT", f"/v1/sandboxes/{box}/files?path=g", body=b"z").status in (200, 201)
     assert run(daemon, box, command="cat g; ls -A | wc -l")["stdout"] == "z1\n"
+
+
+# Writes to both its pipes without an end, after the command has ended.
+FLOOD = r"""
+import fcntl, os
+for fd in (1, 2):
+    fcntl.fcntl(fd, 1031, 1 << 20)  # F_SETPIPE_SZ
+for n in range(6):
+    if os.fork() == 0:
+        while True: os.write(1 + n % 2, b"x" * 65536)
+"""
+
+
+@pytest.mark.parametrize("events", [False, True])
+def test_what_prints_without_an_end_holds_nobody_up(daemon, box, events):
+    """A command's end is told, and the daemon goes on, while what it left behind prints."""
+    memory = Memory(daemon)
+    if events:
+        with daemon.events("POST", f"/v1/sandboxes/{box}/runs", json={"code": FLOOD}) as stream:
+            assert [name for name, _ in stream if name == "result"] == ["result"]
+    else:
+        assert run(daemon, box, code=FLOOD)["status"] == "ok"
+    for _ in range(5):
+        daemon.get("/v1/health").ok()
+    assert run(daemon, box, command="echo on")["stdout"] == "on\n"
+    assert memory.grown() < 64 << 20
+
+
+def test_results_have_a_largest_size(daemon, box):
+    for path in ("/v1/runs", f"/v1/sandboxes/{box}/runs"):
+        daemon.post(path, {"command": "true", "limits": {"output": "9m"}}).refused(413, "too_large")
+    result = run(daemon, box, command="head -c 8000000 /dev/urandom", limits={"output": "8m"})
+    assert not result["stdout_truncated"] and len(result["stdout_base64"]) > 8000000
+
+
+def test_a_terminal_that_is_never_read_piles_nothing_up(daemon, box):
+    """Pings are answered only as far as the answers are taken."""
+    memory = Memory(daemon)
+    with Terminal(Sandbox(daemon, box)) as terminal:
+        terminal.socket.settimeout(2)
+        ping = b"\x89\xfd\0\0\0\0" + b"p" * 125
+        sent = 0
+        try:
+            while sent < 256 << 20:
+                sent += terminal.socket.send(ping * 500)
+        except TimeoutError:
+            pass  # nobody takes more of them: that is the point
+        assert sent < 64 << 20, sent
+        assert memory.grown() < 64 << 20
+        daemon.get("/v1/health").ok()
+
+
+def test_logs_of_single_bytes_stay_small(daemon, box):
+    """What is printed byte by byte takes no more room than the same in one piece."""
+    code = "import os, time\nfor n in range(20000):\n    os.write(1, b'x')\n    if n % 50 == 0: time.sleep(0.001)"
+    assert run(daemon, box, code=code)["status"] == "ok"
+    logs = daemon.get(f"/v1/sandboxes/{box}/logs").ok()["logs"]
+    assert sum(len(entry["text"]) for entry in logs) == 20000 and len(logs) < 100
+
+
+def test_a_starved_sandbox_holds_up_nobody_else(daemon):
+    """Orders to a PID 1 that gets no CPU wait for it, and for it alone."""
+    if daemon.who == "user":
+        return  # nothing limits CPUs there
+    box = daemon.post("/v1/sandboxes", {"limits": {"cpus": 0.01, "timeout": 60}}).ok(201)["id"]
+    path = f"/v1/sandboxes/{box}/runs"
+    daemon.post(path, {"command": "for n in $(seq 40); do (while :; do :; done) & done; wait", "background": True}).ok(202)
+    wait_until(lambda: daemon.get(f"/v1/sandboxes/{box}").ok()["usage"]["processes"] > 20, 60, "the loops")
+    for _ in range(12):  # more than its socket takes
+        daemon.post(path, {"argv": ["true", "x" * 90000], "background": True}).ok(202)
+    for _ in range(3):
+        assert daemon.run("print(1)")["stdout"] == "1\n"
+    assert daemon.get(f"/v1/sandboxes/{box}").ok()["state"] == "live"
+    daemon.delete(f"/v1/sandboxes/{box}").ok()

@@ -253,7 +253,8 @@ def test_wrong_pages(daemon, query):
     ({"code": "x", "language": "klingon"}, 404, "runtime_not_found"),
     ({"code": "x", "language": "python", "version": "99"}, 404, "runtime_not_found"),
     ({"code": "x", "limits": {"memory": "lots"}}, 400, "invalid_request"),
-    ({"code": "x", "engine": "direct"}, 422, "unsupported"),
+    ({"code": "x", "engine": "direct"}, 403, "policy_denied"),
+    ({"code": "x", "mode": "off"}, 403, "policy_denied"),
     ({"code": "x", "mounts": [{"source": "/etc", "target": "/x"}]}, 403, "policy_denied"),
 ])
 def test_refused(daemon, body, status, code):

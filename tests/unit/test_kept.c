@@ -46,7 +46,7 @@ static void start_launcher(void)
 	launcher = fork();
 	if (launcher == 0) {
 		(void)close(pair[0]);
-		_exit(service_main(pair[1], &no_rules, kept_dir));
+		_exit(service_main(pair[1], &(struct service_config){&no_rules, kept_dir, NULL}));
 	}
 	(void)close(pair[1]);
 	sock = pair[0];

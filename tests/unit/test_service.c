@@ -38,7 +38,7 @@ static int start(void **state _unused_)
 	launcher = fork();
 	if (launcher == 0) {
 		(void)close(pair[0]);
-		_exit(service_main(pair[1], &no_rules, -1));
+		_exit(service_main(pair[1], &(struct service_config){&no_rules, -1, NULL}));
 	}
 	(void)close(pair[1]);
 	sock = pair[0];

@@ -323,12 +323,12 @@ static void shows_origins(void **state)
 	(void)state;
 	settings_init(&s);
 	settings_show(&s, count_origin, n);
-	assert_int_equal(n[0], 2 * n_limit_rows + 6);
+	assert_int_equal(n[0], 2 * n_limit_rows + 8);
 	assert_int_equal(n[1], 0);
 	parse(&s, "F", "[limits]\nmemory=1g\n[mounts]\nread=/a\nread=/b\n");
 	n[0] = 0;
 	settings_show(&s, count_origin, n);
-	assert_int_equal(n[0], 2 * n_limit_rows + 8);
+	assert_int_equal(n[0], 2 * n_limit_rows + 10);
 	assert_int_equal(n[1], 3);
 }
 
@@ -397,6 +397,9 @@ static void example_is_true(void **state)
 	assert_int_equal(all.allow_direct, s.allow_direct);
 	assert_int_equal(all.serve_max_runs, s.serve_max_runs);
 	assert_int_equal(all.serve_hosts.len, 1);
+	assert_int_equal(all.serve_mode, s.serve_mode);
+	assert_int_equal(all.serve_direct_over_tcp, s.serve_direct_over_tcp);
+	assert_non_null(all.serve_direct_user);
 }
 
 /* Files, in a directory of their own. */

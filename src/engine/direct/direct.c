@@ -7,18 +7,15 @@
 #include "base/attr.h"
 #include "base/clock.h"
 #include "base/fd.h"
-#include "engine/direct/workspace.h"
 #include "engine/pipes.h"
-#include "engine/rlimit.h"
 #include "engine/sys.h"
-#include "engine/tree.h"
+#include "engine/unboxed.h"
 #include "engine/watch.h"
-#include "policy/command.h"
+#include "engine/workspace.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <linux/close_range.h>
 #include <signal.h>
 #include <stdio.h>
@@ -32,10 +29,8 @@
 struct direct {
 	pid_t pid; /* leader of its process group */
 	int pidfd;
-	char workspace[256]; /* a temporary directory of ours; "" where one was named */
+	struct workspace workspace; /* its home is another directory where one was named */
 	int workspace_fd;
-	char build[256];     /* another one, for what compilers make; "" */
-	char home[PATH_MAX]; /* the workspace's path */
 };
 
 static void kill_group(void *ctx)
@@ -43,56 +38,6 @@ static void kill_group(void *ctx)
 	const struct direct *d = ctx;
 
 	(void)kill(-d->pid, SIGKILL);
-}
-
-static int set_rlimits(const struct limits *l)
-{
-	int r = rlimit_lower(RLIMIT_CORE, 0);
-
-	if (r == 0 && l->open_files)
-		r = rlimit_lower(RLIMIT_NOFILE, l->open_files);
-	if (r == 0 && l->file_size_bytes)
-		r = rlimit_lower(RLIMIT_FSIZE, l->file_size_bytes);
-	if (r == 0 && l->cpu_time_ms)
-		r = rlimit_lower(RLIMIT_CPU, (l->cpu_time_ms + 999) / 1000);
-	return r;
-}
-
-/* A path on the island means the same below the workspace here; others are the host's own. */
-static const char *host_path(const char *path)
-{
-	if (path_is_within(path, ISLAND_WORKSPACE))
-		return path[strlen(ISLAND_WORKSPACE)] ? path + strlen(ISLAND_WORKSPACE) + 1 : ".";
-	return path;
-}
-
-/*
- * A word of the plan's, as it is here: a path below the workspace, or one that
- * names the compiler's directory, also behind an option.
- */
-static int add_word(struct strv *to, const struct direct *d, const char *word)
-{
-	const char *build = strstr(word, ISLAND_BUILD);
-
-	if (build && d->build[0])
-		return strv_addf(to, "%.*s%s%s", (int)(build - word), word, d->build,
-				 build + strlen(ISLAND_BUILD));
-	if (strncmp(word, ISLAND_WORKSPACE "/", strlen(ISLAND_WORKSPACE "/")) == 0)
-		return strv_addf(to, "%s%s", d->home, word + strlen(ISLAND_WORKSPACE));
-	if (strcmp(word, "HOME=" ISLAND_WORKSPACE) == 0)
-		return strv_addf(to, "HOME=%s", d->home);
-	return strv_add(to, word);
-}
-
-static int add_words(struct strv *to, const struct direct *d, const struct plan *p,
-		     struct plan_list l)
-{
-	const char *s = plan_first(p, l);
-	int r = 0;
-
-	for (uint32_t n = 0; n < l.len && r == 0; n++, s = plan_next(s))
-		r = add_word(to, d, s);
-	return r;
 }
 
 _noreturn_ static void child(const struct plan *p, const struct direct *d, const int stdio[3],
@@ -105,9 +50,8 @@ _noreturn_ static void child(const struct plan *p, const struct direct *d, const
 	(void)sigprocmask(SIG_SETMASK, &none, NULL);
 	(void)signal(SIGPIPE, SIG_DFL);
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && setpgid(0, 0) == 0 &&
-	    set_rlimits(&p->limits) == 0 && fchdir(d->workspace_fd) == 0 &&
-	    chdir(host_path(plan_str(p, p->workdir))) == 0 && dup2(stdio[0], 0) == 0 &&
-	    dup2(stdio[1], 1) == 1 && dup2(stdio[2], 2) == 2 &&
+	    unboxed_limit(&p->limits) == 0 && unboxed_enter(&d->workspace, p) == 0 &&
+	    dup2(stdio[0], 0) == 0 && dup2(stdio[1], 1) == 1 && dup2(stdio[2], 2) == 2 &&
 	    sys_close_range(3, ~0u, CLOSE_RANGE_CLOEXEC) == 0)
 		(void)execvpe(argv[0], argv, env);
 	saved = errno;
@@ -122,8 +66,8 @@ static int start(const struct plan *p, struct direct *d, struct plan_list words,
 	_cleanup_(strv_done) struct strv argv = {0}, env = {0};
 	int report[2] = {-1, -1}, failed = 0, r = -1;
 
-	if (add_words(&argv, d, p, words) < 0 || add_words(&env, d, p, p->env) < 0 ||
-	    pipe2(report, O_CLOEXEC) < 0)
+	if (unboxed_words(&argv, &d->workspace, p, words) < 0 ||
+	    unboxed_words(&env, &d->workspace, p, p->env) < 0 || pipe2(report, O_CLOEXEC) < 0)
 		return cay_fail(err, CAY_E_INTERNAL, errno, "start the program");
 	assert(argv.items); /* a plan has a program, and a compiler where this is called for one */
 	d->pid = fork();
@@ -147,19 +91,10 @@ static int start(const struct plan *p, struct direct *d, struct plan_list words,
 	return r;
 }
 
-/* A directory of ours in the temporary one; path is "" where it could not be made. */
-static int make_directory(char *path, size_t size)
-{
-	direct_workspace_name(path, size);
-	if (mkdtemp(path))
-		return 0;
-	path[0] = '\0';
-	return -1;
-}
-
 static int open_workspace(const struct plan *p, struct direct *d, struct cay_error *err)
 {
 	const char *dir = NULL;
+	int r;
 
 	for (uint32_t n = 0; n < p->n_mounts; n++) {
 		if (p->mounts[n].kind == MOUNT_OPERATOR)
@@ -171,27 +106,18 @@ static int open_workspace(const struct plan *p, struct direct *d, struct cay_err
 		}
 		dir = plan_str(p, p->mounts[n].source);
 	}
-	if (!dir && make_directory(d->workspace, sizeof(d->workspace)) == 0)
-		dir = d->workspace;
-	d->workspace_fd = dir ? open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
-	if (d->workspace_fd < 0 || fd_real_path(d->workspace_fd, d->home, sizeof(d->home)) < 0)
-		return cay_fail(err, CAY_E_NOT_FOUND, errno, "the workspace %s",
-				dir ? dir : "in the temporary directory");
-	if (p->compile.len > 0 && make_directory(d->build, sizeof(d->build)) < 0)
-		return cay_fail(err, CAY_E_INTERNAL, errno, "make a directory to compile in");
+	r = dir && p->compile.len == 0
+		    ? 0
+		    : workspace_make(&d->workspace, geteuid(), getegid(), p->compile.len > 0);
+	if (r < 0)
+		return cay_fail(err, CAY_E_INTERNAL, -r, "make a workspace");
+	if (!dir)
+		dir = d->workspace.home;
+	d->workspace_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (d->workspace_fd < 0 ||
+	    fd_real_path(d->workspace_fd, d->workspace.home, sizeof(d->workspace.home)) < 0)
+		return cay_fail(err, CAY_E_NOT_FOUND, errno, "the workspace %s", dir);
 	return 0;
-}
-
-static void remove_directory(char *path)
-{
-	_cleanup_(fd_closep) int fd = -1;
-
-	if (!path[0])
-		return;
-	fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (fd >= 0)
-		tree_empty(fd);
-	(void)rmdir(path);
 }
 
 static int with_files(const struct run *run, const struct direct *d, island_files_fn *fn,
@@ -304,8 +230,7 @@ static int direct_run(const struct run *run, struct result *ret, struct cay_erro
 		r = run_in(run, &d, ret, err);
 	fd_closep(&d.pidfd);
 	fd_closep(&d.workspace_fd);
-	remove_directory(d.workspace);
-	remove_directory(d.build);
+	workspace_remove(&d.workspace);
 	return r;
 }
 

@@ -475,6 +475,11 @@ void cgroup_spare_others(const struct cgroup *c)
 		(void)fd_write_file_at(c->dir[CONTROLLER_MEMORY], "memory.oom.group", "0");
 }
 
+bool cgroup_is_empty(const struct cgroup *c)
+{
+	return c->unified < 0 || read_field(c->unified, "cgroup.events", "populated") == 0;
+}
+
 /* With the commands' own below it, where a live island left some. */
 static int remove_dir(int parent, const char *name)
 {

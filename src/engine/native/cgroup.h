@@ -114,6 +114,9 @@ int cgroup_freeze(const struct cgroup *c, bool on);
 /* A live island's: when memory is out, one process goes and not all. */
 void cgroup_spare_others(const struct cgroup *c);
 
+/* Whether all its processes are gone, as far as the kernel says. */
+bool cgroup_is_empty(const struct cgroup *c);
+
 /* Removes the directories; its processes must be gone. */
 void cgroup_remove(struct cgroup *c);
 

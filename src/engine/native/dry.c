@@ -54,13 +54,16 @@ struct json *dry_mount_json(const char *source, const char *target, enum access 
 	return m;
 }
 
-struct json *dry_json(const struct plan *p, const struct runtime *rt, const char *engine,
-		      bool sandboxed, struct json *mounts)
+struct json *dry_json(const struct plan *p, const struct runtime *rt,
+		      const struct dry_engine *engine, struct json *mounts)
 {
 	struct json *o = json_new_object(), *plan = json_new_object();
 	struct json *steps = json_new_array(), *no = json_new_array();
 
-	json_set_str(plan, "engine", engine);
+	json_set_str(plan, "engine", engine->name);
+	json_set_str(plan, "engine_reason", engine->reason);
+	json_set_str(plan, "user", engine->user[0] ? engine->user : NULL);
+	json_set_bool(plan, "sandboxed", engine->sandboxed);
 	json_set_str(plan, "image", HOST_IMAGE);
 	json_set_str(plan, "language", rt ? rt->language->name : NULL);
 	json_set_str(plan, "version", rt && rt->version[0] ? rt->version : NULL);
@@ -68,13 +71,13 @@ struct json *dry_json(const struct plan *p, const struct runtime *rt, const char
 	json_set(plan, "argv", list_json(p, p->argv));
 	json_set(plan, "env", list_json(p, p->env));
 	json_set_str(plan, "workdir", plan_str(p, p->workdir));
-	json_set_str(plan, "network", "none");
+	json_set_str(plan, "network", engine->sandboxed ? "none" : "host");
 	json_set(plan, "limits", limits_json(&p->limits));
 	json_set(plan, "mounts", mounts);
-	for (unsigned i = 0; sandboxed && i < n_island_steps; i++)
+	for (unsigned i = 0; engine->sandboxed && i < n_island_steps; i++)
 		json_add_str(steps, island_steps[i].name);
 	json_set(plan, "enforced", steps);
-	for (size_t i = 0; sandboxed && i < n_dry_denied; i++)
+	for (size_t i = 0; engine->sandboxed && i < n_dry_denied; i++)
 		json_add_str(no, dry_denied[i]);
 	json_set(plan, "denied", no);
 	json_set_bool(plan, "allow_degraded", p->allow_degraded);

@@ -3,6 +3,7 @@
 #include "base/attr.h"
 #include "base/fd.h"
 #include "engine/native/island.h"
+#include "engine/native/removal.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -16,6 +17,10 @@
 #define CPU_TICK_MS 20
 #define AGAIN_MS    1000
 #define ORDERS_MAX  256 /* that wait */
+
+/* What was killed is dead in a moment, unless the kernel itself has to wait for something. */
+#define LINGER_MS     2
+#define LINGER_ROUNDS 2500
 
 void service_report(struct service *s, const struct service_report *r)
 {
@@ -102,10 +107,15 @@ static int listen_on(struct guest *g)
 	return loop_change(g->service->loop, &g->control, events);
 }
 
-/* What runs there ends; or all that does. */
+/*
+ * What runs there ends; or all that does. An island's PID 1 can reach everything on it;
+ * without one, each command's cgroup does.
+ */
 static void guest_clear(struct guest *g)
 {
-	if (launched_clear(&g->island) < 0 || listen_on(g) < 0)
+	for (struct command *c = g->commands; g->island.bare && c; c = c->next)
+		command_cgroup_kill(&c->cgroup);
+	if (!g->frozen && (launched_clear(&g->island) < 0 || listen_on(g) < 0))
 		guest_kill(g, CAUSE_ERROR);
 }
 
@@ -193,6 +203,13 @@ static bool oom_since(struct guest *g)
 	return more;
 }
 
+static void note_what_holds(const struct guest *g, struct service_report *r)
+{
+	isolation_pack(&g->island.isolation, &r->isolation);
+	if (g->island.bare)
+		r->uid = g->island.bare->user.uid;
+}
+
 static void ready(struct guest *g, struct command *c, const struct facts *f)
 {
 	struct service_report r = {.kind = REPORT_READY, .island = g->number, .command = c->number};
@@ -208,7 +225,7 @@ static void ready(struct guest *g, struct command *c, const struct facts *f)
 	} else if (!(c->flags & FLAG_TELL_READY)) {
 		return;
 	}
-	isolation_pack(&g->island.isolation, &r.isolation);
+	note_what_holds(g, &r);
 	service_report(g->service, &r);
 }
 
@@ -258,6 +275,9 @@ static void hear(struct guest *g, const struct message *m)
 		ready(g, c, &m->facts);
 	} else if (m->kind == MESSAGE_EXITED && g->single) {
 		g->status = m->status;
+		/* What it left would live on, and the steward with it. */
+		if (g->island.bare)
+			guest_kill(g, CAUSE_NONE);
 	} else if (m->kind == MESSAGE_EXITED) {
 		command_ended(g, c, m);
 	} else if (m->kind == MESSAGE_FAILED && (g->single || c->number == CHECK_COMMAND)) {
@@ -315,7 +335,7 @@ static void guest_forget(struct guest *g)
 	free(g);
 }
 
-static void guest_report_end(struct guest *g, const struct usage *used)
+static void guest_report_end(struct guest *g, const struct usage *used, uid_t uid)
 {
 	struct service_report r = {
 		.kind = g->failed ? REPORT_FAILED : REPORT_GONE,
@@ -323,6 +343,7 @@ static void guest_report_end(struct guest *g, const struct usage *used)
 		.status = g->status,
 		.cause = (uint32_t)g->cause,
 		.usage = *used,
+		.uid = uid,
 	};
 
 	if (g->failed)
@@ -331,13 +352,26 @@ static void guest_report_end(struct guest *g, const struct usage *used)
 	service_report(g->service, &r);
 }
 
+/* With an island's PID 1 all is gone; a steward's end is the end of the steward alone. */
+static bool lingers(struct guest *g)
+{
+	if (!g->island.bare || cgroup_is_empty(&g->island.cgroup) || g->lingered++ >= LINGER_ROUNDS)
+		return false;
+	launched_kill(&g->island);
+	loop_remove(g->service->loop, &g->end);
+	return loop_after(g->service->loop, &g->linger, LINGER_MS) == 0;
+}
+
 static void on_end(struct loop_fd *f, uint32_t events _unused_)
 {
 	struct guest *g = f->ctx;
 	struct service *s = g->service;
 	struct usage used = {0};
+	uid_t uid;
 
 	last_words(g);
+	if (lingers(g))
+		return;
 	if (g->cause == CAUSE_NONE && oom_since(g))
 		g->cause = CAUSE_MEMORY;
 	while (g->commands)
@@ -345,11 +379,22 @@ static void on_end(struct loop_fd *f, uint32_t events _unused_)
 	loop_remove(s->loop, &g->control);
 	loop_remove(s->loop, &g->end);
 	loop_remove(s->loop, &g->oom);
+	loop_cancel(s->loop, &g->linger);
+	uid = g->island.bare ? g->island.bare->user.uid : 0;
+	if (g->island.bare)
+		removal_start(s, &g->island.bare->workspace);
 	launched_reap(&g->island, &used);
-	guest_report_end(g, &used);
+	guest_report_end(g, &used, uid);
 	strv_done(&g->island.isolation.degraded);
 	guest_forget(g);
 	(void)loop_after(s->loop, &s->stock, 0);
+}
+
+static void on_linger(struct loop_timer *t)
+{
+	struct guest *g = t->ctx;
+
+	on_end(&g->end, 0);
 }
 
 int guest_watch(struct guest *g)
@@ -360,6 +405,7 @@ int guest_watch(struct guest *g)
 	g->control = (struct loop_fd){.fd = g->island.control, .ready = on_control, .ctx = g};
 	g->end = (struct loop_fd){.fd = g->island.pidfd, .ready = on_end, .ctx = g};
 	g->oom = (struct loop_fd){.fd = g->island.cgroup.oom_event, .ready = on_oom, .ctx = g};
+	g->linger = (struct loop_timer){.fire = on_linger, .ctx = g};
 	/* Its PID 1 may be slow, as it has the island's share of the CPU; it may not hold us up. */
 	r = fd_set_nonblock(g->island.control, 1);
 	if (r == 0)
@@ -381,9 +427,10 @@ struct plan *plan_copy(const struct plan *p)
 }
 
 struct guest *guest_new(struct service *s, uint32_t number, uint32_t flags, const struct plan *p,
-			struct cay_error *err)
+			const struct bare_user *who, struct cay_error *err)
 {
 	struct guest *g;
+	int r;
 
 	if (number == 0 || guest_find(s, number) || s->n_guests >= GUESTS_MAX) {
 		(void)cay_fail(err, CAY_E_AT_CAPACITY, 0, "no room for island %u", number);
@@ -401,7 +448,9 @@ struct guest *guest_new(struct service *s, uint32_t number, uint32_t flags, cons
 	g->number = number;
 	g->status = -1;
 	g->own = flags & FLAG_OWN;
-	if (launcher_make_live(&s->launcher, p, flags & FLAG_COLD, &g->island, err) < 0) {
+	r = who ? launcher_make_bare(&s->launcher, p, who, &g->island, err)
+		: launcher_make_live(&s->launcher, p, flags & FLAG_COLD, &g->island, err);
+	if (r < 0) {
 		free(g->plan);
 		free(g);
 		return NULL;
@@ -428,7 +477,7 @@ static int make_cgroup(struct command *c, int ret_doors[COMMAND_DOORS])
 	const struct guest *g = c->guest;
 	int r;
 
-	if (g->single || g->own || c->number == CHECK_COMMAND)
+	if (g->single || (g->own && !g->island.bare) || c->number == CHECK_COMMAND)
 		return 0;
 	r = command_cgroup_make(&g->island.cgroup, c->number, c->cpu_time_ms > 0, &c->cgroup);
 	if (r < 0)
@@ -505,6 +554,8 @@ void guest_drop(struct guest *g)
 	struct usage unused;
 
 	launched_kill(&g->island);
+	if (g->island.bare)
+		bare_await_end(&g->island);
 	launched_reap(&g->island, &unused);
 	guest_forget(g);
 }

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "base/loop.h"
+#include "engine/native/bare.h"
 #include "engine/native/launcher.h"
 #include "engine/native/service.h"
 
@@ -42,10 +43,13 @@ struct guest {
 	int status;
 	bool failed;
 	struct cay_error error;
-	uint64_t oom_kills; /* that were told of */
+	uint64_t oom_kills;       /* that were told of */
+	struct loop_timer linger; /* its steward is gone, and something still dies */
+	unsigned lingered;
 };
 
 struct making;
+struct removal;
 
 struct service {
 	struct loop *loop;
@@ -59,21 +63,26 @@ struct service {
 	struct making *makings;  /* islands that wait for their workspace: making.h */
 	struct loop_fd emptier;  /* a child that removes trees, by its pidfd; or -1 */
 	pid_t emptier_pid;
+	const struct bare_rules *bare; /* or NULL */
+	struct removal *removals;      /* workspaces on their way out: removal.h */
 	bool empty_again;
 	int code;
 };
 
-/* Makes an island that lives on; its workspace is there. */
+/* Makes an island that lives on; its workspace is there. who: guest_new(). */
 int service_make(struct service *s, uint32_t number, uint32_t flags, const struct plan *p,
-		 struct cay_error *err);
+		 const struct bare_user *who, struct cay_error *err);
 
 void service_report(struct service *s, const struct service_report *r);
 void service_report_failure(struct service *s, uint32_t island, uint32_t command,
 			    const struct cay_error *err);
 
-/* Makes the island and a guest of it, which is not watched yet; NULL and err. */
+/*
+ * Makes the island and a guest of it, which is not watched yet; NULL and err. who: there is
+ * no island (bare.h), and the programs are that user's; or NULL.
+ */
 struct guest *guest_new(struct service *s, uint32_t number, uint32_t flags, const struct plan *p,
-			struct cay_error *err);
+			const struct bare_user *who, struct cay_error *err);
 
 /* From here on its end comes by itself. 0 or -errno. */
 int guest_watch(struct guest *g);

@@ -104,7 +104,7 @@ static void report_failure(const struct island *i, const struct cay_error *err)
 	(void)msg_send(i->control, &m, sizeof(m), NULL, 0);
 }
 
-/* Not _noreturn_, as exec_or_report(): it is called on the borrowed stack, too. */
+/* Not _noreturn_, as island_exec(): it is called on the borrowed stack, too. */
 static void give_up(const struct island *i, const struct cay_error *err)
 {
 	report_failure(i, err);
@@ -164,9 +164,7 @@ static const char *search_path(char *const *env)
 	return "/usr/bin:/bin";
 }
 
-/* Returns only where it can't: the exit code then. (Not _noreturn_: ASan looks at the stack there.)
- */
-static int exec_or_report(const struct island *i, char *const *argv, char *const *env)
+int island_exec(const struct island *i, char *const *argv, char *const *env)
 {
 	struct cay_error err;
 	int saved;
@@ -174,8 +172,8 @@ static int exec_or_report(const struct island *i, char *const *argv, char *const
 	exec_search(search_path(env), argv, env);
 	saved = errno;
 	if (saved == ENOENT || saved == ENOTDIR)
-		(void)cay_fail(&err, CAY_E_NOT_FOUND, 0, "%s: command not found on the island",
-			       argv[0]);
+		(void)cay_fail(&err, CAY_E_NOT_FOUND, 0, "%s: command not found%s", argv[0],
+			       i->bare ? "" : " on the island");
 	else
 		(void)cay_fail(&err, CAY_E_INVALID, saved, "%s can't be executed", argv[0]);
 	if (strncmp(argv[0], ISLAND_BUILD "/", strlen(ISLAND_BUILD "/")) == 0)
@@ -193,7 +191,7 @@ static int compiler_main(void *arg)
 
 	if (null < 0 || dup2(null, 0) < 0 || dup2(2, 1) < 0)
 		_exit(125);
-	return exec_or_report(p->island, p->compile, p->env);
+	return island_exec(p->island, p->compile, p->env);
 }
 
 static void make_build_dir(void)
@@ -264,7 +262,7 @@ int island_program(struct island *i, char **compile_argv, char **argv, char **en
 		if (code != 0)
 			return code;
 	}
-	return exec_or_report(i, argv, env);
+	return island_exec(i, argv, env);
 }
 
 /* PID 2 until it execs. It shares memory with init, which sleeps meanwhile. */
@@ -327,7 +325,7 @@ static int reap_until(pid_t program)
  * the C library keeps its own signals (32 to 34) out of reach, but not what a
  * caller left there.
  */
-static void reset_signals(void)
+void island_reset_signals(void)
 {
 	static const unsigned long by_default[4]; /* the kernel's struct sigaction: SIG_DFL is 0 */
 
@@ -348,7 +346,7 @@ void island_main(struct island *i)
 		i->command_cgroup[n] = -1;
 	title_set("cay: init"); /* the caller's command line is not for the program's eyes */
 	(void)umask(0);
-	reset_signals();
+	island_reset_signals();
 	r = run_steps(i, STEP_EARLY, &err);
 	if (r == 0) {
 		await(i, MESSAGE_MAPPED);

@@ -41,6 +41,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct bare;
+
 enum message_kind {
 	MESSAGE_MAPPED = 1,
 	MESSAGE_LIMITED,
@@ -139,6 +141,10 @@ struct island {
 	bool held;                      /* waits for MESSAGE_GO, and sends the scratch fd */
 	uint64_t skip;                  /* tests only: bits of steps left out */
 
+	/* Where there is no island, and this is the steward: bare.h. */
+	const struct bare *bare;
+	int end_all; /* what is written to, to end everything; -1 */
+
 	/* From MESSAGE_ORDER. */
 	uint32_t command;
 	struct order order;
@@ -180,6 +186,15 @@ extern const unsigned n_island_steps;
  * code where it can't. Not _noreturn_: it may run on a borrowed stack, see island.c.
  */
 int island_program(struct island *i, char **compile, char **argv, char **env);
+
+/*
+ * Executes it, found by the PATH in env; where it can't, tells the launcher and returns the
+ * exit code. (Not _noreturn_: ASan looks at the stack there.)
+ */
+int island_exec(const struct island *i, char *const *argv, char *const *env);
+
+/* All as a program expects them; what is ignored would stay so. */
+void island_reset_signals(void);
 
 /* A list of the plan's as execve() wants it, on the heap. Ends the process without memory. */
 char **island_list(const struct plan *p, struct plan_list l);

@@ -2,6 +2,7 @@
 
 #include "base/attr.h"
 #include "base/fd.h"
+#include "engine/native/bare.h"
 #include "engine/native/confine.h"
 #include "engine/native/island.h"
 #include "engine/native/network.h"
@@ -173,7 +174,11 @@ static void give_pipes(const int stdio[3], const struct launched *i)
 	for (int n = 0; n < 3 && i->launcher->many_ids; n++) {
 		struct stat st;
 
-		if (fstat(stdio[n], &st) == 0 && S_ISFIFO(st.st_mode))
+		if (fstat(stdio[n], &st) < 0 || !S_ISFIFO(st.st_mode))
+			continue;
+		if (i->bare)
+			(void)!fchown(stdio[n], i->bare->user.uid, i->bare->user.gid);
+		else
 			(void)!fchown(stdio[n], i->first_id + ISLAND_UID, i->first_id + ISLAND_GID);
 	}
 }
@@ -363,6 +368,8 @@ int launched_judge(struct launched *i, const struct plan *p, const struct facts 
 {
 	struct isolation *iso = &i->isolation;
 
+	if (i->bare)
+		return bare_judge(i, p, f, err);
 	if (facts_check(f, p, i->launcher->own_namespaces, err) < 0)
 		return -1;
 	strv_done(&iso->degraded);
@@ -410,19 +417,24 @@ static void let_go_of_trees(struct launched *i)
 		fd_closep(&i->hostdirs[n].tree);
 }
 
+void launched_init(struct launched *i, struct launcher *l)
+{
+	*i = (struct launched){.launcher = l,
+			       .pid = -1,
+			       .pidfd = -1,
+			       .control = -1,
+			       .mounts = -1,
+			       .scratch = -1,
+			       .cgroup = CGROUP_NONE};
+	for (size_t n = 0; n < PLAN_MOUNTS_MAX; n++)
+		i->hostdirs[n] = HOSTDIR_NONE;
+}
+
 /* Clones an island and gives it what it needs; without stdio it waits for its program. */
 static int make_island(struct launcher *l, const struct plan *p, const int *stdio, bool held,
 		       struct launched *ret, struct cay_error *err)
 {
-	*ret = (struct launched){.launcher = l,
-				 .pid = -1,
-				 .pidfd = -1,
-				 .control = -1,
-				 .mounts = -1,
-				 .scratch = -1,
-				 .cgroup = CGROUP_NONE};
-	for (size_t n = 0; n < PLAN_MOUNTS_MAX; n++)
-		ret->hostdirs[n] = HOSTDIR_NONE;
+	launched_init(ret, l);
 	if (prepare(l, p, ret, err) == 0) {
 		if (stdio)
 			give_pipes(stdio, ret);
@@ -556,6 +568,10 @@ int launched_go(struct launched *i, struct cay_error *err)
 
 void launched_kill(struct launched *i)
 {
+	if (i->bare && i->cgroup.unified < 0) {
+		bare_ask_to_end(i);
+		return;
+	}
 	/* PID 1's death is everybody's. The cgroup is a second way to the same end. */
 	if (i->pidfd >= 0 && sys_pidfd_kill(i->pidfd) < 0 && i->pid > 0)
 		(void)kill(i->pid, SIGKILL); /* ours, and not reaped: the number is its own */
@@ -574,6 +590,8 @@ void launched_reap(struct launched *i, struct usage *ret)
 	ret->memory_peak_bytes = (uint64_t)used.ru_maxrss * 1024;
 	ret->processes_peak = 0;
 	cgroup_usage(&i->cgroup, ret);
+	if (i->bare)
+		bare_done(i);
 	fd_closep(&i->pidfd);
 	fd_closep(&i->control);
 	outbox_done(&i->orders);

@@ -35,6 +35,7 @@
 #define AHEAD_MAX        64
 #define REMAINS_MAX      16
 
+struct bare;
 struct facts;
 struct launched;
 struct message;
@@ -101,7 +102,11 @@ struct launched {
 	struct hostdir hostdirs[PLAN_MOUNTS_MAX];
 	enum kept_kind kept;        /* what its workspace is, where that outlives it */
 	struct isolation isolation; /* read back */
+	struct bare *bare;          /* it is none, but a program on the host: bare.h; or NULL */
 };
+
+/* Nothing of it is there yet: good for launched_kill() and launched_reap(). */
+void launched_init(struct launched *i, struct launcher *l);
 
 /*
  * Makes the island and starts the program on it; nothing starts unless what the

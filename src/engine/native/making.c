@@ -55,7 +55,7 @@ static int go_on(struct making *m, struct cay_error *err)
 {
 	struct service *s = m->service;
 
-	if (service_make(s, m->number, 0, m->plan, err) == 0) {
+	if (service_make(s, m->number, 0, m->plan, NULL, err) == 0) {
 		making_free(m);
 		return 0;
 	}

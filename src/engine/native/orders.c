@@ -2,6 +2,7 @@
 
 #include "base/attr.h"
 #include "base/fd.h"
+#include "engine/native/bare.h"
 #include "engine/native/confine.h"
 
 #include <errno.h>
@@ -22,11 +23,29 @@ static struct {
 	uint32_t number;
 } commands[COMMANDS_MAX];
 
+/* By their groups, which is all there is to tell them by. */
+static void kill_groups(void)
+{
+	for (size_t n = 0; n < COMMANDS_MAX; n++)
+		if (commands[n].pid > 0)
+			(void)kill(-commands[n].pid, SIGKILL);
+}
+
+/* With PID 1 an island ends; without one all that runs must be ended first. */
+_noreturn_ static void leave(const struct island *i)
+{
+	if (i->bare) {
+		steward_end(i);
+		kill_groups();
+	}
+	_exit(125);
+}
+
 static void tell(const struct island *i, const struct message *m)
 {
 	/* Without a launcher there is nothing to live for. */
 	if (msg_send(i->control, m, sizeof(*m), NULL, 0) < 0)
-		_exit(125);
+		leave(i);
 }
 
 static void refuse(const struct island *i, uint32_t command, const struct cay_error *err)
@@ -57,7 +76,7 @@ static void take_order(struct island *i, const struct plan *made_for, const stru
 
 	if ((cgroup ? n_fds < 4 : n_fds != 3) || m->order.flags & ~(uint32_t)ORDER_FLAGS_ALL ||
 	    n < 0 || plan_check(p, (size_t)n, &err) < 0 || !plan_fits_command(made_for, p))
-		_exit(125);
+		leave(i);
 	memcpy(i->stdio, fds, sizeof(i->stdio));
 	memcpy(i->command_cgroup, fds + 3, sizeof(i->command_cgroup));
 	i->plan = p;
@@ -73,6 +92,8 @@ _noreturn_ static void be_command(struct island *i)
 	char **argv = island_list(i->plan, compile ? i->plan->compile : i->plan->argv);
 	struct cay_error err;
 
+	if (i->bare)
+		_exit(steward_command(i));
 	i->ahead = false;
 	if (confine_cpus(i, &err) < 0 || confine_rlimits(i, &err) < 0) {
 		refuse(i, i->command, &err);
@@ -123,6 +144,19 @@ static void tell_end(const struct island *i, pid_t pid, int status, const struct
 	}
 }
 
+/*
+ * Where no cgroup can find it later: what a command leaves ends with it. Before it is
+ * reaped, or its number could be another group's.
+ */
+static void end_left(const struct island *i)
+{
+	siginfo_t ended = {0};
+
+	if (i->bare && i->end_all < 0 &&
+	    waitid(P_ALL, 0, &ended, WEXITED | WNOHANG | WNOWAIT) == 0 && ended.si_pid > 0)
+		(void)kill(-ended.si_pid, SIGKILL);
+}
+
 static void reap(const struct island *i, int signals)
 {
 	struct signalfd_siginfo unused;
@@ -131,9 +165,12 @@ static void reap(const struct island *i, int signals)
 	pid_t pid;
 
 	(void)!read(signals, &unused, sizeof(unused));
-	while ((pid = wait4(-1, &status, WNOHANG, &used)) > 0)
+	end_left(i);
+	while ((pid = wait4(-1, &status, WNOHANG, &used)) > 0) {
 		if (WIFEXITED(status) || WIFSIGNALED(status))
 			tell_end(i, pid, status, &used);
+		end_left(i);
+	}
 }
 
 /* True: it was the last. */
@@ -145,15 +182,18 @@ static bool obey(struct island *i, const struct plan *made_for)
 	ssize_t n = msg_recv(i->control, &m, sizeof(m), fds, ORDER_FDS, &n_fds);
 
 	if (n != (ssize_t)sizeof(m))
-		_exit(125);
+		leave(i);
 	if (m.kind == MESSAGE_CLEAR && n_fds == 0) {
-		(void)kill(-1, SIGKILL); /* ESRCH: there was nobody */
+		if (i->bare)
+			kill_groups();
+		else
+			(void)kill(-1, SIGKILL); /* ESRCH: there was nobody */
 		return false;
 	}
 	if (m.kind != MESSAGE_ORDER)
-		_exit(125);
+		leave(i);
 	take_order(i, made_for, &m, fds, n_fds);
-	if (m.order.flags & ORDER_LAST)
+	if (m.order.flags & ORDER_LAST && !i->bare)
 		return true;
 	start_command(i);
 	close_order(i);
@@ -184,7 +224,7 @@ void orders_serve(struct island *i)
 		_exit(125);
 	while (!last) {
 		if (poll(wait, ARRAY_LEN(wait), -1) < 0 && errno != EINTR)
-			_exit(125);
+			leave(i);
 		if (wait[1].revents)
 			reap(i, signals);
 		if (wait[0].revents)

@@ -21,6 +21,7 @@
 /*
  * Carries out orders until the one that says it is the last; then returns, with
  * plan, stdio and held of that one in i, which lives on in this function's memory.
- * Ends the process when the launcher is gone.
+ * Ends the process when the launcher is gone. A steward (bare.h) has no last order: it waits
+ * on, to end what is left when the launcher is gone.
  */
 void orders_serve(struct island *i);

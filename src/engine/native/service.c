@@ -16,6 +16,7 @@
 #include "base/title.h"
 #include "engine/native/guest.h"
 #include "engine/native/making.h"
+#include "engine/native/removal.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -30,17 +31,36 @@
 
 #define NETWORKS_READY 4
 #define CGROUPS_READY  CGROUP_POOL_MAX
+#define REQUEST_FDS    4 /* stdio, and the caller's connection */
+
+/* *ret_who is NULL where it is for an island. */
+static int find_user(const struct service *s, const struct service_request *q, int peer,
+		     struct bare_user *room, const struct bare_user **ret_who,
+		     struct cay_error *err)
+{
+	*ret_who = NULL;
+	if (!(q->flags & FLAG_BARE))
+		return 0;
+	if (bare_user_find(s->bare, peer, room, err) < 0)
+		return -1;
+	*ret_who = room;
+	return 0;
+}
 
 static int do_run(struct service *s, const struct service_request *q, const struct plan *p,
-		  const int fds[3], struct cay_error *err)
+		  const int fds[REQUEST_FDS], struct cay_error *err)
 {
 	struct service_request last = *q;
+	const struct bare_user *who;
+	struct bare_user room;
 	struct guest *g;
 	int r;
 
 	if (plan_kept(p))
 		return cay_fail(err, CAY_E_INVALID, 0, "a run has no workspace that is kept");
-	g = guest_new(s, q->island, q->flags & FLAG_COLD, p, err);
+	if (find_user(s, q, fds[3], &room, &who, err) < 0)
+		return -1;
+	g = guest_new(s, q->island, q->flags & FLAG_COLD, p, who, err);
 	if (!g)
 		return -1;
 	g->single = true;
@@ -60,11 +80,11 @@ static int do_run(struct service *s, const struct service_request *q, const stru
 }
 
 int service_make(struct service *s, uint32_t number, uint32_t flags, const struct plan *p,
-		 struct cay_error *err)
+		 const struct bare_user *who, struct cay_error *err)
 {
 	const struct service_request check = {.command = CHECK_COMMAND, .flags = ORDER_CHECK};
 	int null[3] = {STDIN_FILENO, STDIN_FILENO, STDIN_FILENO};
-	struct guest *g = guest_new(s, number, flags, p, err);
+	struct guest *g = guest_new(s, number, flags, p, who, err);
 	int r;
 
 	if (!g)
@@ -84,10 +104,15 @@ int service_make(struct service *s, uint32_t number, uint32_t flags, const struc
 }
 
 static int do_make(struct service *s, const struct service_request *q, const struct plan *p,
-		   struct cay_error *err)
+		   int peer, struct cay_error *err)
 {
-	return plan_kept(p) ? making_start(s, q->island, p, err)
-			    : service_make(s, q->island, q->flags, p, err);
+	const struct bare_user *who;
+	struct bare_user room;
+
+	if (find_user(s, q, peer, &room, &who, err) < 0)
+		return -1;
+	return plan_kept(p) && !who ? making_start(s, q->island, p, err)
+				    : service_make(s, q->island, q->flags, p, who, err);
 }
 
 static int do_command(struct guest *g, const struct service_request *q, const struct plan *p,
@@ -186,8 +211,8 @@ static int with_guest(struct service *s, const struct service_request *q, const 
 	return r;
 }
 
-static int obey(struct service *s, const struct service_request *q, size_t len, const int fds[3],
-		struct cay_error *err)
+static int obey(struct service *s, const struct service_request *q, size_t len,
+		const int fds[REQUEST_FDS], struct cay_error *err)
 {
 	const struct plan *p = (const struct plan *)(q + 1);
 	const char(*names)[ID_SIZE] = (const void *)(q + 1);
@@ -203,7 +228,7 @@ static int obey(struct service *s, const struct service_request *q, size_t len, 
 	case SERVICE_RUN:
 		return do_run(s, q, p, fds, err);
 	case SERVICE_MAKE:
-		return do_make(s, q, p, err);
+		return do_make(s, q, p, fds[0], err);
 	case SERVICE_AHEAD:
 		return do_ahead(s, q, p, err);
 	default:
@@ -239,6 +264,14 @@ static bool fd_ok(int fd)
 	return S_ISSOCK(st.st_mode) || (S_ISFIFO(st.st_mode) && fs.f_type == PIPEFS_MAGIC);
 }
 
+/* Only what makes something can be without an island, and only that tells of a caller. */
+static bool flags_ok(const struct service_request *q)
+{
+	bool makes = q->kind == SERVICE_RUN || q->kind == SERVICE_MAKE;
+
+	return !(q->flags & (FLAG_BARE | FLAG_PEER)) || (makes && q->flags & FLAG_BARE);
+}
+
 /* A packet is what its kind says it must be: nothing is done with any other. */
 static bool packet_ok(const struct service_request *q, size_t len, const int *fds, size_t n_fds,
 		      struct cay_error *err)
@@ -250,7 +283,8 @@ static bool packet_ok(const struct service_request *q, size_t len, const int *fd
 	const struct plan *p = (const struct plan *)(q + 1);
 
 	(void)cay_fail(err, CAY_E_INVALID, 0, "not a request");
-	if (q->kind < SERVICE_RUN || q->kind > SERVICE_SWEEP || n_fds != (has_fds ? 3 : 0))
+	if (q->kind < SERVICE_RUN || q->kind > SERVICE_SWEEP || !flags_ok(q) ||
+	    n_fds != (has_fds ? 3u : 0u) + (q->flags & FLAG_PEER ? 1u : 0u))
 		return false;
 	for (size_t n = 0; n < n_fds; n++)
 		if (!fd_ok(fds[n]))
@@ -266,13 +300,13 @@ static void on_request(struct loop_fd *f, uint32_t events _unused_)
 	struct service *s = f->ctx;
 	const struct service_request *q = (const struct service_request *)room;
 	struct cay_error err = {0};
-	int fds[3] = {-1, -1, -1};
+	int fds[REQUEST_FDS] = {-1, -1, -1, -1};
 	size_t n_fds = 0;
 	ssize_t n;
 
-	memset(room, 0,
-	       sizeof(*q)); /* where it can't be taken, it is known at least whose it was */
-	n = msg_recv(f->fd, room, sizeof(room), fds, 3, &n_fds);
+	/* Where it can't be taken, it is known at least whose it was. */
+	memset(room, 0, sizeof(*q));
+	n = msg_recv(f->fd, room, sizeof(room), fds, REQUEST_FDS, &n_fds);
 
 	if (n == 0 || (n < 0 && n != -EMSGSIZE)) {
 		loop_stop(s->loop);
@@ -311,14 +345,15 @@ static void on_stock(struct loop_timer *t)
 		(void)loop_after(s->loop, t, 0);
 }
 
-static int service_init(struct service *s, int sock, const struct mount_rules *rules, int kept_dir,
+static int service_init(struct service *s, int sock, const struct service_config *config,
 			struct cay_error *err)
 {
 	*s = (struct service){.asker = {.fd = sock, .ready = on_request, .ctx = s},
 			      .stock = {.fire = on_stock, .ctx = s},
-			      .emptier.fd = -1};
-	launcher_init(&s->launcher, rules);
-	s->launcher.kept_dir = kept_dir;
+			      .emptier.fd = -1,
+			      .bare = config->bare};
+	launcher_init(&s->launcher, config->rules);
+	s->launcher.kept_dir = config->kept_dir;
 	s->loop = loop_new();
 	if (!s->loop || loop_add(s->loop, &s->asker, EPOLLIN) < 0)
 		return cay_fail(err, CAY_E_ENGINE, errno, "start the launcher");
@@ -336,19 +371,20 @@ static void service_done(struct service *s)
 		while (s->guests[n])
 			guest_drop(s->guests[n]);
 	makings_done(s);
+	removals_done(s);
 	launcher_done(&s->launcher);
 	free(s->ahead);
 	loop_free(s->loop);
 }
 
-int service_main(int sock, const struct mount_rules *rules, int kept_dir)
+int service_main(int sock, const struct service_config *config)
 {
 	struct service s;
 	struct cay_error err = {0};
 	int r;
 
 	title_set("cay: launcher");
-	r = service_init(&s, sock, rules, kept_dir, &err);
+	r = service_init(&s, sock, config, &err);
 	if (r < 0)
 		service_report_failure(&s, 0, 0, &err);
 	else

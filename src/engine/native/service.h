@@ -19,6 +19,9 @@
  *   DISCARD  removes the kept workspaces whose names follow (char[ID_SIZE] each).
  *   SWEEP    removes all others: those whose sandboxes nobody knows any more.
  *
+ * RUN and MAKE with FLAG_BARE are without an island (bare.h), where the operator's mode lets
+ * them; whom they run as is the launcher's to find out.
+ *
  * An island that ends, for whatever reason, is told of by GONE. The launcher believes
  * nothing it is sent: plans are checked, host paths judged again by what they lead to.
  * Each side ends when the other is gone.
@@ -27,6 +30,7 @@
 
 #include "core/error.h"
 #include "core/result.h"
+#include "engine/native/bare_user.h"
 #include "engine/native/island.h"
 #include "engine/watch.h"
 #include "policy/mounts.h"
@@ -50,6 +54,8 @@ enum service_request_kind {
 #define FLAG_TELL_READY (1u << 16)
 #define FLAG_OWN        (1u << 17)
 #define FLAG_COLD       (1u << 18) /* RUN, MAKE: not one that was made ahead */
+#define FLAG_BARE       (1u << 19) /* RUN, MAKE: without an island, if the rules allow it */
+#define FLAG_PEER       (1u << 20) /* of those: the last fd is the caller's connection */
 
 struct service_request {
 	uint32_t kind;
@@ -91,6 +97,7 @@ struct service_report {
 	uint64_t memory_bytes;
 	struct usage usage;
 	struct isolation_wire isolation;
+	uint32_t uid;           /* without an island: whom it runs as; else 0 */
 	struct cay_error error; /* REPORT_FAILED */
 };
 
@@ -99,8 +106,14 @@ void isolation_pack(const struct isolation *i, struct isolation_wire *ret);
 /* The bytes are not trusted. 0, or -ENOMEM. */
 int isolation_unpack(const struct isolation_wire *w, struct isolation *ret);
 
+struct service_config {
+	const struct mount_rules *rules;
+	int kept_dir;                  /* kept.h; -1: no workspaces are kept */
+	const struct bare_rules *bare; /* bare_user.h; NULL: nothing runs without an island */
+};
+
 /*
  * The launcher's whole life: makes islands as the other end of sock asks, until that is
- * closed. kept_dir: kept.h; -1: no workspaces are kept. Returns an exit code.
+ * closed. Returns an exit code.
  */
-int service_main(int sock, const struct mount_rules *rules, int kept_dir);
+int service_main(int sock, const struct service_config *config);
