@@ -101,7 +101,7 @@ def test_serve():
 
 
 def test_systemd_session():
-    in_vm("tests/vm/inside/systemd.py", options=["--systemd"])
+    in_vm("tests/vm/inside/systemd.py", "tests/vm/inside/units.py", options=["--systemd"])
 
 
 def say(capsys, what):
