@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from attack import PRELUDE, assert_refused, attack, compile_c, soon, told, tries, x86_64
+from attack import PRELUDE, assert_refused, attack, compile_c, soon, told, tries
 from support import TIMEOUT
 
 
@@ -182,7 +182,6 @@ def test_cay_is_killed_at_any_moment(island, cay):
 
 
 @attack(26)
-@x86_64
 def test_aio_contexts_of_the_host(island):
     """65536 AIO events are all that host and islands have together: none for islands."""
     assert_refused(tries(island, "attempt('io_setup', lambda: call(206, 1, ctypes.byref(ctypes.c_ulong())))"),
@@ -229,7 +228,6 @@ attempt('shmget', lambda: call(29, 0, 2 << 20, 0o5600))
 
 
 @attack(21)
-@x86_64
 def test_huge_pages_of_the_host(island):
     """They are of a pool of the whole machine, and count to no memory limit: none for islands."""
     assert_refused(tries(island, HUGE_PAGES), "ENOMEM")
@@ -321,7 +319,6 @@ while True: pass""")
 
 
 @attack(26)
-@x86_64
 @pytest.mark.parametrize("what, most, code", [
     ("fds", 1024, "while True: os.dup(0); n += 1"),
     ("timers", 4096, "while True: call(222, 1, struct.pack('QiiP40x', 0, 34, 0, 0), ctypes.byref(ctypes.c_int())); n += 1"),
@@ -359,7 +356,6 @@ except OSError as e: print(errno.errorcode[e.errno], n)""").ok().text.rsplit(Non
 
 
 @attack(26)
-@x86_64
 def test_socket_filters(island):
     """Filters on sockets are compiled into memory that all islands and the host share: none for islands."""
     program = struct.pack("HBBI", 6, 0, 0, 0xffff)  # return 65535
