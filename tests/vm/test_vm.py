@@ -100,8 +100,15 @@ def test_serve():
           "root and not packages and not compiled" + ("" if SOAK else " and not terminals_and_pipes"))
 
 
-def test_systemd_session():
-    in_vm("tests/vm/inside/systemd.py", "tests/vm/inside/units.py", options=["--systemd"])
+# On a hybrid host a user's systemd has no controllers to delegate.
+@pytest.mark.parametrize("options, tests", [
+    ([], ["tests/vm/inside/systemd.py", "tests/vm/inside/units.py"]),
+] + [
+    (["--hybrid"], ["tests/vm/inside/units.py", "-k", "root"]),
+] * SOAK, ids=["cgroup2"] + ["hybrid"] * SOAK)
+def test_systemd(options, tests):
+    """A user's session, and the daemon as a unit."""
+    in_vm(*tests, options=["--systemd", *options])
 
 
 def say(capsys, what):
