@@ -12,7 +12,7 @@ import time
 import pytest
 
 from attack import PRELUDE, assert_refused, attack, compile_c, soon, told, tries
-from support import TIMEOUT
+from support import SLOWNESS, TIMEOUT
 
 
 def _is_out_of_memory(done):
@@ -343,12 +343,12 @@ while True: pass""")
 ], ids=lambda value: value if isinstance(value, str) and len(value) < 20 else "")
 def test_exhaustion(island, what, most, code):
     """Fds, timers, watches, queues, signals, locks, mappings, sent fds: as many as allowed, and no more."""
-    out = island.run("--timeout", "20", "-c", PRELUDE + f"""
+    out = island.run("--timeout", 20 * SLOWNESS, "-c", PRELUDE + f"""
 n, keep = 0, []
 try:
     exec({code!r})
     print('all of them', n)
-except OSError as e: print(errno.errorcode[e.errno], n)""").ok().text.rsplit(None, 1)
+except OSError as e: print(errno.errorcode[e.errno], n)""", timeout=40 * SLOWNESS).ok().text.rsplit(None, 1)
     assert out[0] in ("EMFILE", "EAGAIN", "ENOSPC", "ENOMEM", "EACCES", "EPERM", "ETOOMANYREFS"), out
     assert int(out[1]) <= most, out
     assert int(out[1]) > 0 or what == "message queues", out  # which Landlock refuses altogether
