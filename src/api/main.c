@@ -41,11 +41,15 @@
 /* How often it is looked whether what runs has ended, when we are asked to end. */
 #define DRAIN_TICK_MS 20
 
+/* For the answers of those whose time is over: they were cancelled. */
+#define DRAIN_LAST_MS 2000
+
 struct daemon {
 	struct api api;
 	struct loop_fd signals;
 	struct loop_timer drain;
 	uint64_t drain_ms; /* left */
+	bool last;         /* which is for answers alone */
 	int code;
 };
 
@@ -70,6 +74,12 @@ static void on_drain(struct loop_timer *t)
 	struct daemon *d = t->ctx;
 	bool idle = server_connections(d->api.server) == 0 && runs_active(d->api.runs) == 0;
 
+	if (!idle && !d->last && d->drain_ms < DRAIN_TICK_MS) {
+		log_warning("ending what still runs");
+		d->last = true;
+		d->drain_ms = DRAIN_LAST_MS;
+		runs_cancel(d->api.runs);
+	}
 	if (idle || d->drain_ms < DRAIN_TICK_MS) {
 		loop_stop(d->api.loop);
 		return;

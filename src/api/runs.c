@@ -530,6 +530,16 @@ size_t runs_active(const struct runs *r)
 	return r->n_active;
 }
 
+void runs_cancel(struct runs *r)
+{
+	for (size_t n = 0; n < BUCKETS; n++)
+		for (struct run_entry *e = r->buckets[n], *next; e; e = next) {
+			next = e->next; /* one that had not begun is over at once */
+			if (e->job)
+				job_cancel(e->job, CAUSE_CANCELLED, 0);
+		}
+}
+
 const struct route route_run_create = {
 	.method = "POST",
 	.pattern = "/v1/runs",

@@ -31,6 +31,9 @@ void runs_free(struct runs *r);
 /* How many are under way. */
 size_t runs_active(const struct runs *r);
 
+/* Ends them all, soon: who waits for one is told that it was cancelled. */
+void runs_cancel(struct runs *r);
+
 struct run_ask {
 	const struct caller *caller; /* whose it is; not kept */
 	const struct peer *peer;     /* by which connection it came; not kept */

@@ -57,7 +57,8 @@ static int watch_in(struct watcher *w, const char *dir, const char *name, bool s
 	if (f->wd < 0)
 		return cay_fail(err, CAY_E_NOT_FOUND, errno, "watch the directory %s", dir);
 	f->script = script;
-	(void)snprintf(f->name, sizeof(f->name), "%s", name);
+	if ((size_t)snprintf(f->name, sizeof(f->name), "%s", name) >= sizeof(f->name))
+		return cay_fail(err, CAY_E_NOT_FOUND, ENAMETOOLONG, "watch the file %s", name);
 	w->n_files++;
 	return 0;
 }

@@ -494,6 +494,15 @@ static void serve_done(struct serve *s)
 	settings_done(&s->settings);
 }
 
+/* Where nobody watches, it is a line of the log like any other. */
+static int tell(const struct cay_error *err)
+{
+	if (isatty(STDERR_FILENO))
+		return cli_error(err, false);
+	log_error(err->text, "hint", err->hint[0] ? err->hint : NULL);
+	return err->exit_code;
+}
+
 static int run(int argc, char **argv)
 {
 	static struct serve s;
@@ -510,13 +519,11 @@ static int run(int argc, char **argv)
 			   .ready = -1};
 	settings_init(&s.settings);
 	r = verb_parse(&verb_serve, argc, argv, &s, NULL, 0, &err);
-	if (r == 1)
-		return 0;
+	if (r != 0)
+		return r == 1 ? 0 : cli_error(&err, false);
 	log_init("serve", LOG_LEVEL_INFO);
-	if (r == 0) {
-		s.signals = catch_signals();
-		r = prepare(&s, &err);
-	}
+	s.signals = catch_signals();
+	r = prepare(&s, &err);
 	if (r == 0) {
 		sweep();
 		if (s.bare.mode != MODE_ALL)
@@ -526,7 +533,7 @@ static int run(int argc, char **argv)
 		(void)workspace_sweep(); /* those that were on their way out */
 	}
 	serve_done(&s);
-	return r < 0 ? cli_error(&err, false) : 0;
+	return r < 0 ? tell(&err) : 0;
 }
 
 const struct verb verb_serve = {

@@ -6,7 +6,7 @@ import pathlib
 
 import pytest
 
-from attack import PRELUDE, assert_refused, attack, told, x86_64
+from attack import PRELUDE, assert_refused, attack, told
 from support import CAY
 
 
@@ -34,7 +34,6 @@ def results_of(result):
 
 
 @attack(1)
-@x86_64
 def test_the_waiting_process_is_shut(compiler):
     """The process that waits for the compiler has init's memory and the control socket."""
     results = results_of(compiler("""

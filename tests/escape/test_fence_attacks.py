@@ -8,8 +8,6 @@ import pytest
 
 from attack import PRELUDE, assert_refused, attack, told, tries, x86_64
 
-pytestmark = x86_64
-
 
 @attack(12)
 def test_namespaces(island):
@@ -189,6 +187,7 @@ os.kill(other, 9)
     assert_refused(results, "EPERM", "ESRCH", "EINVAL")
 
 
+@x86_64
 @attack(15)
 def test_numbers_of_other_worlds(island):
     """x32 numbers and unknown ones are absent; int 0x80 is death."""

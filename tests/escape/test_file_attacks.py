@@ -6,7 +6,7 @@ import socket
 import subprocess
 import sys
 
-from attack import assert_refused, attack, told, tries, x86_64
+from attack import assert_refused, attack, told, tries
 from support import OURS, STRANGER
 
 
@@ -61,7 +61,6 @@ def test_get_of_a_sparse_file_is_bounded(cay):
 
 
 @attack(18)
-@x86_64
 def test_leases(cay, shared):
     """A lease on a file of a shared directory stops the host's open() for 45 s: refused."""
     path, config = shared

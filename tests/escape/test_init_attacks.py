@@ -7,7 +7,7 @@ import pathlib
 
 import pytest
 
-from attack import assert_refused, attack, compile_c, told, tries, x86_64
+from attack import assert_refused, attack, compile_c, told, tries
 from support import CAY, OURS
 
 
@@ -31,7 +31,6 @@ attempt('map_files', lambda: os.listdir('/proc/1/map_files'))
 
 
 @attack(13)
-@x86_64
 def test_init_is_shut(island):
     """Memory, fds, root, environment, namespaces, tracing of PID 1: all refused."""
     assert_refused(tries(island, """
@@ -112,7 +111,6 @@ def test_command_line_of_the_host_is_not_seen(island, place):
 
 
 @attack(25)
-@x86_64
 def test_traced_by_init(island):
     """PTRACE_TRACEME makes init the tracer: a stop is not an exit."""
     done = island.run("--json", "--timeout", "1", "-c", """

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from attack import assert_refused, attack, told, tries, x86_64
+from attack import assert_refused, attack, told, tries
 from support import must_work
 
 
@@ -63,7 +63,6 @@ def test_file_locks_are_not_shared(island, cay):
 
 
 @attack(18)
-@x86_64
 def test_neighbours_share_nothing(island, cay):
     """System V memory, abstract sockets, loopback, /dev/shm, /tmp, locks of a neighbour: not there."""
     p = island.start("run", "-c", """
@@ -94,7 +93,6 @@ time.sleep(20)""")
 
 
 @attack(18)
-@x86_64
 def test_ipc_of_the_host(island):
     """System V memory, a POSIX queue, an abstract socket, a key, a lock and processes of the host's."""
     libc = ctypes.CDLL(None, use_errno=True)

@@ -4,7 +4,7 @@ import json
 import os
 import socket
 
-from attack import assert_refused, attack, told, tries, x86_64
+from attack import assert_refused, attack, told, tries
 
 # Other ways to write a loopback or metadata address are the same to the kernel.
 ADDRESSES = ["1.1.1.1", "8.8.8.8", "10.0.0.1", "192.168.0.1", "172.17.0.1", "169.254.169.254", "169.254.170.2",
@@ -92,7 +92,6 @@ attempt('path', lambda: socket.socket(socket.AF_UNIX).connect({str(place / "s")!
 
 
 @attack(27)
-@x86_64
 def test_vsock_and_its_like(island):
     """vsock to the hypervisor, Bluetooth, raw packets, a tun device."""
     results = tries(island, """

@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from attack import assert_refused, attack, compile_c, told, tries, x86_64
+from attack import assert_refused, attack, compile_c, told, tries
 from support import OURS, STRANGER
 
 # Where images of other engines were attacked: what a mount, a device or a file of ours goes to.
@@ -236,7 +236,6 @@ attempt('control: socket', lambda: socket.socket(socket.AF_UNIX).bind('/tmp/own'
 
 
 @attack(10)
-@x86_64
 def test_set_id_bits_devices_and_sockets_left_behind(island, workspace):
     """A writable workspace is no way to leave a set-id file, device, socket or capability on the host."""
     results = tries(island, SET_ID, *workspace.options, config=workspace.config)

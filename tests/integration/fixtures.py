@@ -2,7 +2,6 @@
 
 import os
 import pathlib
-import platform
 import shutil
 import tempfile
 
@@ -96,9 +95,3 @@ def stranger(scratch, place, root):
     cay = Cay(place, home, scratch / "tmp")
     cay.prefix = ["setpriv", f"--reuid={STRANGER}", f"--regid={STRANGER}", "--clear-groups"]
     return cay
-
-
-@pytest.fixture
-def x86_64_numbers():
-    if platform.machine() != "x86_64":
-        must_work("the system calls' numbers are x86_64's")

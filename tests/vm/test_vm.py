@@ -31,6 +31,8 @@ DELEGATED = ["-k", "not test_delegated or memory or process or cpu or killed or 
 
 ESCAPE = ["tests/escape", "-k", "not IMPOSSIBLE"] if SOAK else CHOICE
 SERVE = "root and not packages and not compiled" + ("" if SOAK else " and not terminals_and_pipes")
+# What no manager has a part in is tried with the system's alone, and not how long it waits at most.
+UNITS = ["-k", "not (half or (units and user and (killed or memory or dies)))"]
 
 
 def keep_what_was_found(output):
@@ -77,8 +79,16 @@ def test_places(machine, capsys):
     passed(machine)
 
 
-@pytest.mark.vm("tests/vm/inside/systemd.py", options=["--systemd"])
-def test_systemd_session(machine):
+@pytest.mark.vm("tests/vm/inside/systemd.py", "tests/vm/inside/units.py", *([] if SOAK else UNITS), options=["--systemd"])
+def test_systemd(machine):
+    """A user's session, and the daemon as a unit."""
+    passed(machine)
+
+
+# On a hybrid host a user's systemd has no controllers to delegate.
+@pytest.mark.vm("tests/vm/inside/units.py", "-k", "root", options=["--systemd", "--hybrid"])
+@pytest.mark.skipif(not SOAK, reason="make soak has it")
+def test_systemd_of_a_hybrid_host(machine):
     passed(machine)
 
 

@@ -1,11 +1,13 @@
 /*
  * cay-scope PID: has the user's systemd put process PID into a scope of its own
  * that is delegated, so that cay may make cgroups in it. systemd removes the
- * scope when its last process is gone.
+ * scope when its last process is gone. The main process of a service that is
+ * delegated stays where it is: the service would lose it otherwise.
  *
  * Says nothing and exits with 0 when PID is there; else one line, and 1. A
  * program of its own, because it needs libsystemd and cay shall not: see
- * ask.c, which runs it with nothing in the environment but XDG_RUNTIME_DIR.
+ * systemd_scope.c, which runs it with nothing in the environment but
+ * XDG_RUNTIME_DIR.
  */
 #include <errno.h>
 #include <limits.h>
@@ -21,6 +23,7 @@
 #define DESTINATION "org.freedesktop.systemd1"
 #define OBJECT      "/org/freedesktop/systemd1"
 #define MANAGER     "org.freedesktop.systemd1.Manager"
+#define SERVICE     "org.freedesktop.systemd1.Service"
 
 #define DEADLINE_US 5000000ull
 
@@ -103,6 +106,32 @@ static int connect_manager(sd_bus **ret)
 		r = connect_to(path, true, ret);
 	}
 	return r < 0 ? fail("connect to the user's systemd: %s", strerror(-r)) : 0;
+}
+
+static bool is_main_of_delegated(sd_bus *bus, const char *unit, uint32_t pid)
+{
+	uint32_t main_pid = 0;
+	int delegated = 0;
+
+	return sd_bus_get_property_trivial(bus, DESTINATION, unit, SERVICE, "MainPID", NULL, 'u',
+					   &main_pid) >= 0 &&
+	       sd_bus_get_property_trivial(bus, DESTINATION, unit, SERVICE, "Delegate", NULL, 'b',
+					   &delegated) >= 0 &&
+	       main_pid == pid && delegated;
+}
+
+/* Whatever else it is in (a session, a scope), the answer is no. */
+static bool is_in_delegated(sd_bus *bus, uint32_t pid)
+{
+	sd_bus_message *reply = NULL;
+	const char *unit;
+	bool yes = sd_bus_call_method(bus, DESTINATION, OBJECT, MANAGER, "GetUnitByPID", NULL,
+				      &reply, "u", pid) >= 0 &&
+		   sd_bus_message_read(reply, "o", &unit) >= 0 &&
+		   is_main_of_delegated(bus, unit, pid);
+
+	sd_bus_message_unref(reply);
+	return yes;
 }
 
 static int fill(sd_bus_message *m, uint32_t pid)
@@ -192,7 +221,7 @@ int main(int argc, char **argv)
 		return 1;
 	}
 	r = connect_manager(&bus);
-	if (r == 0)
+	if (r == 0 && !is_in_delegated(bus, (uint32_t)pid))
 		r = make_scope(bus, (uint32_t)pid);
 	sd_bus_unref(bus);
 	return r == 0 ? 0 : 1;

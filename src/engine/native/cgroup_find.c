@@ -26,6 +26,13 @@ int cgroup_open_dir(int at, const char *path)
 	return openat(at, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 }
 
+/* By a path as /proc has it: "/" and "" are the top. */
+static int open_below(int top, const char *own)
+{
+	own += strspn(own, "/");
+	return cgroup_open_dir(top, *own ? own : ".");
+}
+
 static bool is_cgroup2(int fd)
 {
 	struct statfs s;
@@ -125,10 +132,10 @@ static bool enable_all(int dir)
 }
 
 /*
- * The nearest directory from our own upwards in which we may make children
- * that have the controllers; as root that ends at the top of the tree.
+ * The nearest directory from our own upwards that is usable, if not NULL, says so of, and
+ * in which we may make children that have the controllers.
  */
-static int find_delegated2(int mount, const char *own, bool even_systemds)
+static int find_upwards2(int mount, const char *own, bool (*usable)(int dir, const char *name))
 {
 	char path[4096];
 
@@ -137,11 +144,10 @@ static int find_delegated2(int mount, const char *own, bool even_systemds)
 		_cleanup_(fd_closep) int dir = cgroup_open_dir(mount, path);
 		char *slash = strrchr(path, '/');
 		const char *name = slash ? slash + 1 : path;
-		/* In SELF we are by an earlier look: its parent is ready. */
-		bool usable =
-			strcmp(name, SELF) != 0 && (even_systemds || !scope_is_systemds(dir, name));
 
-		if (dir >= 0 && usable && may_make_here(dir) && enable_all(dir))
+		/* In SELF we are by an earlier look: its parent is ready. */
+		if (dir >= 0 && strcmp(name, SELF) != 0 && (!usable || usable(dir, name)) &&
+		    may_make_here(dir) && enable_all(dir))
 			return take_fd(&dir);
 		if (!slash)
 			return -1;
@@ -157,28 +163,53 @@ static int read_own2(char *own, size_t size)
 	return n >= 0 && cgroup_own_path(text, "", own, size) ? 0 : -1;
 }
 
-/* What was delegated, or a scope that systemd delegates now, or what happens to be ours. */
+/* So that it is found at once by those that we start, whichever systemd this is. */
+static int use_scope(int mount, char *own, size_t size)
+{
+	_cleanup_(fd_closep) int dir = -1;
+
+	if (read_own2(own, size) < 0)
+		return -1;
+	dir = open_below(mount, own);
+	scope_mark(dir);
+	return find_upwards2(mount, own, scope_is_free);
+}
+
+/* What was delegated, or what systemd says is or delegates now, or what happens to be ours. */
 static int find_users2(int mount, char *ret_why, size_t size)
 {
 	char own[3072] = "/";
 	int dir = -1;
 
 	if (read_own2(own, sizeof(own)) == 0)
-		dir = find_delegated2(mount, own, false);
-	if (dir < 0 && scope_ask(ret_why, size) == 0 && read_own2(own, sizeof(own)) == 0)
-		dir = find_delegated2(mount, own, false);
-	return dir >= 0 ? dir : find_delegated2(mount, own, true);
+		dir = find_upwards2(mount, own, scope_is_free);
+	if (dir < 0 && scope_ask(ret_why, size) == 0)
+		dir = use_scope(mount, own, sizeof(own));
+	return dir >= 0 ? dir : find_upwards2(mount, own, NULL);
+}
+
+/*
+ * What the service manager delegated to us: elsewhere is not ours, and it could neither
+ * account for our islands nor end them. Otherwise the top, as container engines do.
+ */
+static int find_roots2(int mount)
+{
+	char own[3072];
+	int dir = -1;
+
+	if (read_own2(own, sizeof(own)) == 0)
+		dir = find_upwards2(mount, own, scope_is_given);
+	if (dir < 0 && may_make_here(mount) && enable_all(mount))
+		dir = fcntl(mount, F_DUPFD_CLOEXEC, 3);
+	return dir;
 }
 
 static void use_v2(struct cgroups *c, int mount)
 {
 	char scope_why[96] = "";
-	int dir = -1;
+	int dir = geteuid() == 0 ? find_roots2(mount) : -1;
 
-	/* Root makes them at the top, as container engines do; others where it was delegated. */
-	if (geteuid() == 0 && may_make_here(mount) && enable_all(mount))
-		dir = fcntl(mount, F_DUPFD_CLOEXEC, 3);
-	else
+	if (dir < 0)
 		dir = find_users2(mount, scope_why, sizeof(scope_why));
 	if (dir < 0) {
 		for (int i = 0; i < CONTROLLERS; i++)
@@ -195,14 +226,35 @@ static void use_v2(struct cgroups *c, int mount)
 	}
 }
 
-/* One v1 hierarchy: its top as root, our own directory there if it was delegated. */
-static int find_v1(const char *controller, const char *text, char *why, size_t size)
+/*
+ * Where root works in the hierarchies, by their names of it: what the service manager
+ * delegated to us, as its mark in the v2 tree says; "" is the top.
+ */
+static void find_given1(int unified, const char *text, char *ret, size_t size)
+{
+	_cleanup_(fd_closep) int dir = -1;
+	const char *slash;
+
+	if (unified < 0 || !cgroup_own_path(text, "", ret, size)) {
+		ret[0] = '\0';
+		return;
+	}
+	slash = strrchr(ret, '/');
+	dir = open_below(unified, ret);
+	if (dir < 0 || !slash || !scope_is_given(dir, slash + 1))
+		ret[0] = '\0';
+}
+
+/* One v1 hierarchy: its top or what was given as root, else our own directory there. */
+static int find_v1(const char *controller, const char *text, const char *given, char *why,
+		   size_t size)
 {
 	char path[4096], own[3072];
 	int dir;
 
 	(void)snprintf(path, sizeof(path), MOUNT "/%s", controller);
-	if (geteuid() != 0 && cgroup_own_path(text, controller, own, sizeof(own)))
+	if (cgroup_own_path(text, controller, own, sizeof(own)) &&
+	    (geteuid() != 0 || strcmp(own, given) == 0))
 		(void)snprintf(path, sizeof(path), MOUNT "/%s%s", controller, own);
 	dir = cgroup_open_dir(AT_FDCWD, path);
 	if (dir >= 0 && may_make_here(dir))
@@ -228,17 +280,19 @@ static int find_v1(const char *controller, const char *text, char *why, size_t s
 static void use_v1(struct cgroups *c, const char *text)
 {
 	_cleanup_(fd_closep) int unified = cgroup_open_dir(AT_FDCWD, MOUNT "/unified");
-	char own[3072];
+	char own[3072] = "";
+	bool found = true;
 
+	if (unified >= 0 && !is_cgroup2(unified))
+		fd_closep(&unified);
+	if (geteuid() == 0)
+		find_given1(unified, text, own, sizeof(own));
+	else
+		found = cgroup_own_path(text, "", own, sizeof(own));
 	for (int i = 0; i < CONTROLLERS; i++)
-		c->dir[i] = find_v1(controller_names[i], text, c->why[i], sizeof(c->why[i]));
-	if (unified < 0 || !is_cgroup2(unified))
-		return;
-	if (geteuid() == 0 && may_make_here(unified)) {
-		c->unified = take_fd(&unified);
-	} else if (cgroup_own_path(text, "", own, sizeof(own))) {
-		int dir =
-			openat(unified, own[1] ? own + 1 : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		c->dir[i] = find_v1(controller_names[i], text, own, c->why[i], sizeof(c->why[i]));
+	if (unified >= 0 && found) {
+		int dir = open_below(unified, own);
 
 		if (dir >= 0 && may_make_here(dir))
 			c->unified = dir;
@@ -261,9 +315,9 @@ void cgroups_init(struct cgroups *c)
 		use_v2(c, mount);
 		return;
 	}
-	/* Root works from the top of each tree and does not care where it is itself. */
-	if (geteuid() != 0 &&
-	    fd_read_text_at(AT_FDCWD, "/proc/self/cgroup", text, sizeof(text)) < 0)
+	/* Root can do without: it works from the top then. */
+	if (fd_read_text_at(AT_FDCWD, "/proc/self/cgroup", text, sizeof(text)) < 0 &&
+	    geteuid() != 0)
 		return;
 	use_v1(c, text);
 }

@@ -25,6 +25,10 @@
 /* A little more than cay-scope itself takes at most. */
 #define DEADLINE_MS 6000
 
+/* systemd's own marks of what it delegated: for all to see, and one that only root can set. */
+#define MARK         "user.delegate"
+#define MARK_BY_ROOT "trusted.delegate"
+
 /* The user's own, and with somebody at home: set as XDG_RUNTIME_DIR, with one of systemd's sockets.
  */
 static const char *runtime_dir(void)
@@ -138,18 +142,37 @@ static bool ends_in(const char *text, const char *end)
 	return n >= m && strcmp(text + n - m, end) == 0;
 }
 
-bool scope_is_systemds(int dir, const char *name)
+static bool is_unit(const char *name)
 {
-	char delegate, given[32];
+	return ends_in(name, ".scope") || ends_in(name, ".service");
+}
 
-	(void)snprintf(given, sizeof(given), "cay-%d.scope", (int)getpid());
-	if (strcmp(name, given) == 0)
-		return false; /* which is what we asked for; not every systemd says so in the
-				 attribute */
-	if (strncmp(name, "user@", 5) == 0 || ends_in(name, ".slice"))
-		return true;
-	return (ends_in(name, ".scope") || ends_in(name, ".service")) &&
-	       (fgetxattr(dir, "user.delegate", &delegate, 1) != 1 || delegate != '1');
+/* Managers, which were given theirs for units of their own. */
+static bool is_managers(const char *name)
+{
+	return strncmp(name, "user@", 5) == 0 || ends_in(name, ".slice");
+}
+
+static bool is_marked(int dir, const char *attribute)
+{
+	char delegate;
+
+	return fgetxattr(dir, attribute, &delegate, 1) == 1 && delegate == '1';
+}
+
+bool scope_is_free(int dir, const char *name)
+{
+	return !is_managers(name) && (!is_unit(name) || is_marked(dir, MARK));
+}
+
+bool scope_is_given(int dir, const char *name)
+{
+	return !is_managers(name) && is_unit(name) && is_marked(dir, MARK_BY_ROOT);
+}
+
+void scope_mark(int dir)
+{
+	(void)fsetxattr(dir, MARK, "1", 1, 0);
 }
 
 int scope_ask(char *why, size_t size)
