@@ -9,10 +9,16 @@
 /* What an agent may do nothing for. */
 #define IDLE_MS 30000
 
-/* The request's files, and behind them the script. */
+/* Whether its compiler has a directory of its own, which nobody else makes. */
+static bool has_build_dir(const struct job *j)
+{
+	return j->order.body->spec.own[0] && j->order.plan->compile.len > 0;
+}
+
+/* The request's files, and behind them the build directory and the script. */
 static size_t count(const struct job *j)
 {
-	return j->order.body->n_files + (j->order.script.path[0] ? 1 : 0);
+	return j->order.body->n_files + has_build_dir(j) + (j->order.script.path[0] ? 1 : 0);
 }
 
 bool job_has_files(const struct job *j)
@@ -23,9 +29,16 @@ bool job_has_files(const struct job *j)
 static void nth(const struct job *j, size_t n, struct agent_file *ret, const char **ret_data)
 {
 	const struct job_order *o = &j->order;
-	bool script = n == o->body->n_files;
-	const char *path = script ? o->script.path : o->body->files[n].path;
+	bool script = n == o->body->n_files + has_build_dir(j);
+	const char *path;
 
+	if (!script && n == o->body->n_files) {
+		*ret = (struct agent_file){
+			.type = AGENT_DIR, .mode = 0700, .path = j->build + 1, .target = ""};
+		*ret_data = "";
+		return;
+	}
+	path = script ? o->script.path : o->body->files[n].path;
 	*ret = (struct agent_file){
 		.type = AGENT_FILE,
 		.mode = 0644,
@@ -191,4 +204,33 @@ int job_get(struct job *j, struct cay_error *err)
 			     &get_sink, j, &j->command, err);
 	free(globs);
 	return j->call ? 0 : -1;
+}
+
+static void on_cleaned(void *ctx, const struct agent_end *end _unused_,
+		       const struct cay_error *err _unused_)
+{
+	job_go_on(ctx);
+}
+
+static const struct agent_sink clean_sink = {.done = on_cleaned};
+
+int job_clean(struct job *j)
+{
+	const struct script *script = &j->order.script;
+	const char *const left[] = {has_build_dir(j) ? j->build : NULL,
+				    script->passing ? script->path : NULL};
+	struct agent_ask ask = {.op = AGENT_REMOVE, .flags = AGENT_RECURSIVE, .idle_ms = IDLE_MS};
+	struct cay_error unused;
+
+	while (j->cleaned < ARRAY_LEN(left) && j->ref->number) {
+		ask.path = left[j->cleaned++];
+		if (!ask.path)
+			continue;
+		j->step = STEP_CLEAN;
+		j->call = files_call(j->place.loop, j->place.islands, j->ref, j->order.plan, &ask,
+				     &clean_sink, j, &j->command, &unused);
+		if (j->call)
+			return 0;
+	}
+	return 1;
 }

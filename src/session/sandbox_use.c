@@ -105,6 +105,8 @@ int sandbox_order(struct sandbox *s, struct request_body *body, struct job_order
 	*ret = (struct job_order){.body = body, .script = SCRIPT_NONE};
 	if (inherit(s, &body->spec) < 0)
 		return cay_fail(err, CAY_E_INTERNAL, ENOMEM, "prepare the command");
+	if (id_make("run", body->spec.own) < 0)
+		return cay_fail(err, CAY_E_INTERNAL, errno, "name the command");
 	if (job_order_make(ret, s->all->config.settings, body, err) < 0)
 		return -1;
 	memcpy(ret->sandbox, s->id, sizeof(ret->sandbox));

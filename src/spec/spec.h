@@ -6,6 +6,7 @@
 
 #include "base/strv.h"
 #include "core/error.h"
+#include "core/id.h"
 #include "core/limits.h"
 #include "spec/language.h"
 
@@ -73,6 +74,11 @@ struct spec {
 	const struct strv *live_roots;
 	/* For a sandbox that is persistent: its workspace's name (borrowed), or NULL. */
 	const char *kept;
+	/*
+	 * For a program beside others on a live island: what is put there for it alone
+	 * carries this in its name, as they may be at it at the same time. Else "".
+	 */
+	char own[ID_SIZE];
 };
 
 void spec_done(struct spec *s);

@@ -1,5 +1,6 @@
 """Sandboxes that live on: what stays, what ends, and who says so."""
 
+import concurrent.futures
 import time
 
 import pytest
@@ -48,6 +49,41 @@ def test_commands_side_by_side(daemon, box):
     for id in ids:
         wait_until(lambda: daemon.request("GET", f"/v1/runs/{id}").ok().get("status") == "ok", 20,
                    "a command in the background")
+
+
+PROGRAMS = {
+    "c": '#include <stdio.h>\nint main(void) {{ puts("{0}"); }}',
+    "go": 'package main\nimport "fmt"\nfunc main() {{ fmt.Println("{0}") }}',
+    "java": 'public class Main {{ public static void main(String[] a) {{ System.out.println("{0}"); }} }}',
+    "lua": 'print("{0}")',
+}
+
+
+@pytest.mark.parametrize("language", PROGRAMS)
+def test_compilers_side_by_side(daemon, box, language):
+    """Each has its own source and its own program, and nothing of either is left."""
+    n = 2 if language == "java" else 4  # a JVM has twenty threads and more
+    out(daemon, box, "echo mine >main.c; echo mine >main.lua")
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        done = list(pool.map(lambda i: run(daemon, box, language=language, get=["*"],
+                                           code=PROGRAMS[language].format(f"I am {i}")).ok(), range(n)))
+    assert [r["stdout"] for r in done] == [f"I am {i}\n" for i in range(n)], done
+    assert {f["path"] for r in done for f in r["files"]} >= {"main.c", "main.lua"}
+    assert out(daemon, box, "cat main.c main.lua; ls; ls /tmp /tmp/cay-build | grep run_ || true") == \
+        "mine\nmine\nmain.c\nmain.lua\n"
+
+
+def test_nothing_is_left_of_a_program_that_does_not_compile(daemon, box):
+    result = run(daemon, box, language="c", code="int main(void) { return x; }").ok()
+    assert result["status"] == "failed" and "main-run_" in result["compile"]["output"], result
+    run(daemon, box, language="c", code="int main(void) { for (;;) ; }", limits={"timeout": 1}).ok()
+    assert out(daemon, box, "ls; ls /tmp/cay-build") == ""
+
+
+def test_a_program_includes_what_lies_beside_it(daemon, box):
+    out(daemon, box, "echo '#define WORD \"header\"' >word.h")
+    code = '#include <stdio.h>\n#include "word.h"\nint main(void) { puts(WORD); }'
+    assert run(daemon, box, language="c", code=code).ok()["stdout"] == "header\n"
 
 
 def test_a_time_out_ends_the_command_alone(daemon, box):
