@@ -218,13 +218,15 @@ int remote_request_stdin(struct json *request, const char *data, size_t len, str
 }
 
 int remote_request_file(struct json *files, const char *path, const char *data, size_t len,
-			struct cay_error *err)
+			bool executable, struct cay_error *err)
 {
 	struct json *o = json_new_object();
 	int r = remote_request_str(o, "path", path, "a file's name", err);
 
 	if (r == 0)
 		r = set_base64(o, "data", data, len, err);
+	if (executable)
+		json_set_bool(o, "executable", true);
 	json_add(files, o);
 	return r;
 }

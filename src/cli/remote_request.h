@@ -27,7 +27,7 @@ int remote_request_stdin(struct json *request, const char *data, size_t len, str
 
 /* One of "files", of a list that goes there. */
 int remote_request_file(struct json *files, const char *path, const char *data, size_t len,
-			struct cay_error *err);
+			bool executable, struct cay_error *err);
 
 /* A string of the request; what: of the error. */
 int remote_request_str(struct json *to, const char *key, const char *value, const char *what,

@@ -55,7 +55,7 @@ static bool comes_out_the_same(const struct run_ask *q)
 	/* The current directory is the caller's to mount; a daemon knows of none. */
 	if (s->workspace.source || s->n_mounts > 0)
 		return false;
-	/* Modes are kept, and trees have any size. */
+	/* Trees have any size, and empty directories. */
 	if (s->put.len > 0 || (s->get.len > 0 && !q->json))
 		return false;
 	for (size_t i = 0; i < s->get.len; i++)

@@ -41,7 +41,7 @@ static void nth(const struct job *j, size_t n, struct agent_file *ret, const cha
 	path = script ? o->script.path : o->body->files[n].path;
 	*ret = (struct agent_file){
 		.type = AGENT_FILE,
-		.mode = 0644,
+		.mode = !script && o->body->files[n].executable ? 0755 : 0644,
 		.path = path + 1, /* below "/" */
 		.target = "",
 		.size = script ? o->script.len : o->body->files[n].size,

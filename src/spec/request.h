@@ -32,6 +32,7 @@ struct request_file {
 	char *path; /* absolute, on the island */
 	char *data;
 	size_t size;
+	bool executable;
 };
 
 struct request_body {

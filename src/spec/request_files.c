@@ -9,8 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SETTER(name) \
-	static int name(struct reader *r _unused_, const struct json *v, struct cay_error *err)
+#define SETTER(name)                                                     \
+	static int name(struct reader *r _unused_, const struct json *v, \
+			struct cay_error *err _unused_)
 
 static struct request_body *body(const struct reader *r)
 {
@@ -62,10 +63,17 @@ SETTER(set_file_text)
 	return field_bytes(v, &last_file(r)->data, &last_file(r)->size, err);
 }
 
+SETTER(set_file_executable)
+{
+	last_file(r)->executable = json_bool(v);
+	return 0;
+}
+
 static const struct field file_fields[] = {
 	{"path", TAKES_STR, set_file_path, 0},
 	{"data", TAKES_STR, set_file_data, 0},
 	{"text", TAKES_STR, set_file_text, 0},
+	{"executable", TAKES_BOOL, set_file_executable, 0},
 };
 
 static int read_file(struct reader *r, const struct json *v, struct cay_error *err)

@@ -69,21 +69,27 @@ SAME = {
     "shell": ("-l", "sh", "-c", "echo $0 $#; exit 5", "x"),
     "too little": ("-m", "1k", "-c", "1"),
     "forbidden": ("--workspace", "/etc", "-c", "1"),
+    "executable": ("--put", "tool", "--", "./tool"),
+    "not executable as it came": ("--put", "x.py", "--", "./x.py"),
 }
+
+
+def put_programs(place):
+    (place / "x.py").write_text("import sys\nprint(sys.argv, __file__)\n1/0\n")
+    (place / "tool").write_text("#!/bin/sh\necho $0\nexit 6\n")
+    (place / "tool").chmod(0o755)
 
 
 @pytest.mark.parametrize("args", SAME.values(), ids=SAME)
 def test_run_is_the_same(cli, daemon, args):
-    (daemon.place / "x.py").write_text("import sys\nprint(sys.argv, __file__)\n1/0\n")
-    (daemon.place / "tool").write_text("#!/bin/sh\necho $0\nexit 6\n")
+    put_programs(daemon.place)
     theirs, ours = cli("run", *args), cli.local("run", *args)
     assert (theirs.rc, theirs.out, theirs.err) == (ours.rc, ours.out, ours.err)
 
 
 @pytest.mark.parametrize("args", SAME.values(), ids=SAME)
 def test_run_as_json_is_the_same(cli, daemon, args):
-    (daemon.place / "x.py").write_text("import sys\nprint(sys.argv, __file__)\n1/0\n")
-    (daemon.place / "tool").write_text("#!/bin/sh\necho $0\nexit 6\n")
+    put_programs(daemon.place)
     theirs, ours = cli("run", "--json", *args), cli.local("run", "--json", *args)
     assert (theirs.rc, theirs.err) == (ours.rc, ours.err)
     for j in (a := theirs.json, b := ours.json):
