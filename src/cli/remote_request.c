@@ -52,9 +52,14 @@ static int set_program(struct json *to, const struct spec *s, struct cay_error *
 		json_set_str(to, "language", s->language->name);
 	if (s->version)
 		json_set_str(to, "version", s->version);
-	if (check_text(s->code, s->code_len, "the code", err) < 0)
+	if (s->kind == SPEC_FILE) {
+		if (remote_request_str(to, "file", s->file, "the script's name", err) < 0)
+			return -1;
+	} else if (check_text(s->code, s->code_len, "the code", err) == 0) {
+		json_set_bytes(to, "code", s->code, s->code_len);
+	} else {
 		return -1;
-	json_set_bytes(to, "code", s->code, s->code_len);
+	}
 	if (s->file_name &&
 	    remote_request_str(to, "filename", s->file_name, "the script's name", err) < 0)
 		return -1;

@@ -15,7 +15,7 @@ struct json;
 #define REMOTE_FILES_MAX (48u << 20)
 
 /*
- * Code or an argv, not a file; without files and input, which follow. Sources of mounts
+ * A file of it is the island's. Without files and input, which follow. Sources of mounts
  * become absolute, from the current directory. CAY_E_UNSUPPORTED for what the API can't be
  * told: bytes that are not UTF-8. *ret is the caller's.
  */

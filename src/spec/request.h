@@ -37,9 +37,10 @@ struct request_file {
 
 struct request_body {
 	/*
-	 * A run and a command have code or an argv in it, with a language if it is
-	 * code; a sandbox has neither, and its kind says nothing. Sources of mounts
-	 * are absolute. get is in spec.get; files are not in spec.put.
+	 * A run and a command have code, a file or an argv in it, with a language if it
+	 * is no argv; a sandbox has none, and its kind says nothing. A file is the
+	 * island's, and sources of mounts are absolute. get is in spec.get; files are not
+	 * in spec.put.
 	 */
 	struct spec spec;
 	bool background, dry_run;

@@ -33,22 +33,26 @@ static char *island_path(const char *path)
 	return asprintf(&full, "%s/%s", ISLAND_WORKSPACE, path) < 0 ? NULL : full;
 }
 
-SETTER(set_file_path)
+int request_read_path(const struct json *v, char **ret, struct cay_error *err)
 {
-	struct request_file *f = last_file(r);
-	const char *s = field_str(v, err);
+	const char *s = field_str(v, err), *path;
 
 	if (!s)
 		return -1;
-	f->path = island_path(s);
-	if (!f->path)
+	path = *ret = island_path(s);
+	if (!path)
 		return field_no_memory(err);
-	if (island_workdir_ok(f->path) && strcmp(f->path, "/") != 0 &&
-	    strcmp(f->path, "/proc") != 0 && strcmp(f->path, ISLAND_WORKSPACE) != 0)
+	if (island_workdir_ok(path) && strcmp(path, "/") != 0 && strcmp(path, "/proc") != 0 &&
+	    strcmp(path, ISLAND_WORKSPACE) != 0)
 		return 0;
 	(void)field_invalid(err, "names no file");
 	return cay_hint(err, "a path in the workspace, or an absolute one on the island; "
 			     "without '.', '..' and empty parts");
+}
+
+SETTER(set_file_path)
+{
+	return request_read_path(v, &last_file(r)->path, err);
 }
 
 SETTER(set_file_data)

@@ -19,7 +19,7 @@
 
 enum spec_kind {
 	SPEC_CODE, /* code in a language */
-	SPEC_FILE, /* a script on the host, copied in */
+	SPEC_FILE, /* a script: on the host, copied in; of an API's request, on the island */
 	SPEC_ARGV, /* a program of the island's */
 };
 

@@ -80,6 +80,19 @@ def test_nothing_is_left_of_a_program_that_does_not_compile(daemon, box):
     assert out(daemon, box, "ls; ls /tmp/cay-build") == ""
 
 
+def test_a_file_is_run_where_it_lies(daemon, box):
+    out(daemon, box, "mkdir d; echo 'import other, sys; print(other.word, sys.argv)' >d/a.py; echo 'word = 1' >d/other.py")
+    result = run(daemon, box, file="d/a.py", args=["x"]).ok()
+    assert result["stdout"] == "1 ['/workspace/d/a.py', 'x']\n" and result["language"] == "python", result
+    files = [{"path": "b.c", "text": PROGRAMS["c"].format("compiled")}]
+    assert run(daemon, box, file="b.c", files=files).ok()["stdout"] == "compiled\n"
+    assert daemon.request("POST", "/v1/runs", json={"file": "b.c", "files": files}).ok()["stdout"] == "compiled\n"
+    assert out(daemon, box, "ls; ls /tmp/cay-build") == "b.c\nd\n"  # it is the user's, and stays
+    assert "file" in run(daemon, box, file="tool").refused(400, "invalid_request")["message"]
+    run(daemon, box, file="a.py", code="1").refused(400, "invalid_request")
+    run(daemon, box, file="A.java").refused(422, "unsupported")
+
+
 def test_a_program_includes_what_lies_beside_it(daemon, box):
     out(daemon, box, "echo '#define WORD \"header\"' >word.h")
     code = '#include <stdio.h>\n#include "word.h"\nint main(void) { puts(WORD); }'

@@ -99,6 +99,25 @@ def test_run_as_json_is_the_same(cli, daemon, args):
     assert a == b
 
 
+def test_scripts_of_the_workspace(make_daemon, scratch):
+    """They are run where they lie, with their neighbours."""
+    work = scratch / "work"
+    (work / "below").mkdir(parents=True)
+    for name, text in {
+            "below/in.py": "import sys, other\nprint(sys.argv, __file__, other.word)\n1/0\n",
+            "below/other.py": "word = 'neighbour'\n",
+            "in.c": '#include <stdio.h>\nint main(void) { puts(__FILE__); return 7; }\n',
+            "Main.java": "class Main { public static void main(String[] a) { System.out.println(9); } }",
+            "tool": "#!/bin/sh\necho $0; exit 8\n"}.items():
+        (work / name).write_text(text)
+    daemon = make_daemon(settings=f"[mounts]\nread = {work}\n")
+    for args in (["below/in.py", "a"], ["in.c"], ["Main.java"], ["tool"]):
+        theirs, ours = (
+            daemon.cay("run", "--workspace", work, work / args[0], *args[1:], config=daemon.config, env=env)
+            for env in ({"CAY_HOST": f"unix:{daemon.socket}"}, {}))
+        assert (theirs.rc, theirs.out, theirs.err) == (ours.rc, ours.out, ours.err)
+
+
 def test_run_with_input(cli, daemon):
     assert cli("run", "--", "cat", input=b"a\xff\0b").ok().out == b"a\xff\0b"
     (daemon.place / "in").write_text("from a file")
