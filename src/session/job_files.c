@@ -6,9 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What an agent may do nothing for. */
-#define IDLE_MS 30000
-
 /* Whether its compiler has a directory of its own, which nobody else makes. */
 static bool has_build_dir(const struct job *j)
 {
@@ -26,56 +23,37 @@ bool job_has_files(const struct job *j)
 	return count(j) > 0;
 }
 
-static void nth(const struct job *j, size_t n, struct agent_file *ret, const char **ret_data)
+static void nth(const void *ctx, size_t n, struct agent_file *ret, const char **ret_data)
 {
+	const struct job *j = ctx;
 	const struct job_order *o = &j->order;
-	bool script = n == o->body->n_files + has_build_dir(j);
-	const char *path;
 
-	if (!script && n == o->body->n_files) {
-		*ret = (struct agent_file){
-			.type = AGENT_DIR, .mode = 0700, .path = j->build + 1, .target = ""};
-		*ret_data = "";
+	if (n < o->body->n_files) {
+		*ret = files_put_entry(&o->body->files[n]);
+		*ret_data = o->body->files[n].data;
 		return;
 	}
-	path = script ? o->script.path : o->body->files[n].path;
-	*ret = (struct agent_file){
-		.type = AGENT_FILE,
-		.mode = !script && o->body->files[n].executable ? 0755 : 0644,
-		.path = path + 1, /* below "/" */
-		.target = "",
-		.size = script ? o->script.len : o->body->files[n].size,
-	};
-	*ret_data = script ? o->script.data : o->body->files[n].data;
+	*ret = (struct agent_file){.target = ""};
+	*ret_data = "";
+	if (n == o->body->n_files && has_build_dir(j)) {
+		ret->type = AGENT_DIR;
+		ret->mode = 0700;
+		ret->path = j->build + 1; /* below "/" */
+		return;
+	}
+	ret->type = AGENT_FILE;
+	ret->mode = 0644;
+	ret->path = o->script.path + 1;
+	ret->size = o->script.len;
+	*ret_data = o->script.data;
 }
 
-/* As much as there is room for. */
 static void send_files(struct job *j)
 {
-	struct agent_file file;
-	const char *data;
 	struct cay_error err;
-	int r;
 
-	for (; j->put_next < count(j); j->put_next++) {
-		nth(j, j->put_next, &file, &data);
-		r = j->put_named ? 0 : agent_call_entry(j->call, &file);
-		if (r == -EAGAIN)
-			return;
-		if (r < 0) {
-			(void)cay_fail(&err, CAY_E_INVALID, -r, "put /%.256s", file.path);
-			job_fail(j, &err);
-			return;
-		}
-		j->put_named = true;
-		j->put_done += agent_call_send(j->call, data + j->put_done,
-					       (size_t)file.size - j->put_done);
-		if (j->put_done < file.size)
-			return;
-		j->put_named = false;
-		j->put_done = 0;
-	}
-	agent_call_end(j->call);
+	if (files_put_send(&j->put, &err) < 0)
+		job_fail(j, &err);
 }
 
 static void on_room(void *ctx)
@@ -97,13 +75,14 @@ static const struct agent_sink put_sink = {.room = on_room, .done = on_done};
 
 int job_put(struct job *j, struct cay_error *err)
 {
-	const struct agent_ask ask = {.op = AGENT_TREE_IN, .path = "/", .idle_ms = IDLE_MS};
+	const struct agent_ask ask = {.op = AGENT_TREE_IN, .path = "/", .idle_ms = FILES_IDLE_MS};
 
 	j->step = STEP_PUT;
 	j->call = files_call(j->place.loop, j->place.islands, j->ref, j->order.plan, &ask,
 			     &put_sink, j, &j->command, err);
 	if (!j->call)
 		return -1;
+	j->put = (struct files_put){.call = j->call, .count = count(j), .nth = nth, .ctx = j};
 	send_files(j);
 	return 0;
 }
@@ -193,7 +172,7 @@ int job_get(struct job *j, struct cay_error *err)
 				.flags = AGENT_GET,
 				.path = "/workspace",
 				.length = FILES_JSON_BYTES,
-				.idle_ms = IDLE_MS};
+				.idle_ms = FILES_IDLE_MS};
 	char *globs = globs_of(&j->order.body->spec.get, &ask.arg_len);
 
 	j->step = STEP_GET;
@@ -219,7 +198,8 @@ int job_clean(struct job *j)
 	const struct script *script = &j->order.script;
 	const char *const left[] = {has_build_dir(j) ? j->build : NULL,
 				    script->passing ? script->path : NULL};
-	struct agent_ask ask = {.op = AGENT_REMOVE, .flags = AGENT_RECURSIVE, .idle_ms = IDLE_MS};
+	struct agent_ask ask = {
+		.op = AGENT_REMOVE, .flags = AGENT_RECURSIVE, .idle_ms = FILES_IDLE_MS};
 	struct cay_error unused;
 
 	while (j->cleaned < ARRAY_LEN(left) && j->ref->number) {

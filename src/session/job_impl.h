@@ -5,6 +5,7 @@
 
 #include "policy/command.h"
 #include "session/files_call.h"
+#include "session/files_put.h"
 #include "session/job.h"
 
 enum job_step {
@@ -44,9 +45,8 @@ struct job {
 	size_t input_done;
 	/* Files. */
 	struct agent_call *call;
-	size_t put_next, put_done; /* which file, and how much of it */
-	bool put_named;            /* its name is out */
-	char build[BUILD_SIZE];    /* where its compiler works */
+	struct files_put put;
+	char build[BUILD_SIZE]; /* where its compiler works */
 	uint64_t get_bytes;
 	unsigned cleaned; /* how many of what it leaves */
 	bool ran;         /* the program's own step is behind it */

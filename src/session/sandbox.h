@@ -52,6 +52,7 @@ struct sandbox {
 	struct sandbox_job *jobs;
 	size_t busy;                /* commands, calls and terminals under way */
 	struct sandbox_wait *waits; /* who waits for the launcher's answer */
+	struct sandbox_put *put;    /* the files it begins with are under way; or NULL */
 	uint64_t memory_bytes;      /* as of the last look */
 	uint32_t processes;
 	struct usage usage;
@@ -80,12 +81,16 @@ typedef void sandbox_answer_fn(void *ctx, struct sandbox *s, const struct cay_er
 
 /*
  * body is taken over, also on failure. settings: the operator's, within the owner's
- * bounds; not kept. The answer comes when the island stands; a sandbox whose island
- * could not be made has ended by then (s is valid in the call alone).
+ * bounds; not kept. The answer comes when the island stands and its files are there; a
+ * sandbox that could not be made has ended by then (s is valid in the call alone).
  */
 int sandbox_create(struct sandboxes *all, const struct owner *owner,
 		   const struct settings *settings, struct request_body *body,
 		   sandbox_answer_fn *fn, void *ctx, struct cay_error *err);
+
+/* What would be made: its plan, the caller's to free. body stays the caller's. */
+int sandbox_plan(struct sandboxes *all, const struct owner *owner, const struct settings *settings,
+		 struct request_body *body, struct plan **ret, struct cay_error *err);
 
 /* By id, or by the name of one of the viewer's own. CAY_E_NOT_FOUND; CAY_E_EXPIRED for one that
  * was. */

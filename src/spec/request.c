@@ -529,14 +529,21 @@ int request_parse(struct request_body *ret, enum request_place place, const char
 	return ret->persistent ? keep_text(ret, text, len, err) : 0;
 }
 
-void request_body_done(struct request_body *q)
+void request_files_done(struct request_body *q)
 {
-	spec_done(&q->spec);
 	for (size_t i = 0; i < q->n_files; i++) {
 		free(q->files[i].path);
 		free(q->files[i].data);
 	}
 	free(q->files);
+	q->files = NULL;
+	q->n_files = 0;
+}
+
+void request_body_done(struct request_body *q)
+{
+	spec_done(&q->spec);
+	request_files_done(q);
 	free(q->stdin_data);
 	free(q->name);
 	free(q->text);

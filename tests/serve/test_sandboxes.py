@@ -188,9 +188,33 @@ def test_what_was_decided_can_t_be_asked_for_again(daemon, box):
     run(daemon, box, command="true", mounts=[]).refused(400, "invalid_request")
 
 
-def test_nothing_asked_for_is_left_out(daemon):
-    for body in ({"files": [{"path": "f", "text": ""}]}, {"dry_run": True}):
-        daemon.request("POST", "/v1/sandboxes", json=body).refused(422, "unsupported")
+def test_it_begins_with_its_files(daemon):
+    files = [{"path": "d/tool", "text": "#!/bin/sh\necho it is $(id -un)\n", "executable": True},
+             {"path": "/tmp/t", "data": "AAEC"}, {"path": "large", "text": "x" * (8 << 20)}]
+    box = daemon.request("POST", "/v1/sandboxes", json={"files": files}).ok(201)["id"]
+    assert out(daemon, box, "d/tool; od -An -tx1 /tmp/t; wc -c <large; stat -c %U large") == \
+        "it is cay\n 00 01 02\n8388608\ncay\n"
+    daemon.request("DELETE", f"/v1/sandboxes/{box}").ok()
+
+
+def test_a_sandbox_whose_files_can_t_be_put_there_is_none(daemon):
+    before = daemon.request("GET", "/v1/sandboxes").ok()
+    error = daemon.request("POST", "/v1/sandboxes", json={"files": [{"path": "/usr/f", "text": ""}]})
+    assert "usr/f" in error.refused(403, "policy_denied")["message"]
+    files = [{"path": "f", "text": "x" * (2 << 20)}]
+    daemon.request("POST", "/v1/sandboxes", json={"files": files, "limits": {"disk": "1m"}}).refused(413, "too_large")
+    assert daemon.request("GET", "/v1/sandboxes").ok() == before
+
+
+def test_what_would_be_made(daemon):
+    body = {"dry_run": True, "limits": {"memory": "64m"}, "env": {"A": "b"}, "persistent": True, "name": "dry"}
+    plan = daemon.request("POST", "/v1/sandboxes", json=body).ok()["dry_run"]
+    assert plan["limits"]["memory"] == 64 << 20 and plan["limits"]["timeout"] == 300
+    assert "A=b" in plan["env"] and plan["argv"] == [] and "seccomp" in plan["enforced"]
+    assert [m["target"] for m in plan["mounts"]] == ["/workspace"]
+    assert daemon.request("GET", "/v1/sandboxes/dry").status == 404
+    daemon.request("POST", "/v1/sandboxes", json={"dry_run": True, "limits": {"memory": "1k"}}).refused(
+        400, "invalid_request")
 
 
 def test_environment_of_the_sandbox_and_of_the_command(daemon):
