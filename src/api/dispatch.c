@@ -179,8 +179,11 @@ void dispatch_head(struct connection *c)
 	if (!accepted(x))
 		return;
 	x->streams = x->request.match.route->flags & ROUTE_STREAMS_BODY;
-	if (x->streams)
-		handle(x);
+	if (x->streams) {
+		x->handled = true; /* so that whoever watches it hears of its end */
+		if (!c->server->config.before || c->server->config.before(x))
+			handle(x);
+	}
 }
 
 void dispatch_body(struct connection *c, const char *data, size_t len)

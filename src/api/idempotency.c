@@ -6,9 +6,11 @@
 #include "base/attr.h"
 #include "base/buf.h"
 #include "base/clock.h"
+#include "base/http.h"
 #include "base/log.h"
 #include "store/idempotency.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -45,15 +47,19 @@ void idempotency_end(struct exchange *x)
 		complain(&err);
 }
 
-/* Of method, path and body. */
+/*
+ * Of method, path, query and body. One that is streamed has not come yet: of that it is
+ * the length, where the client says it.
+ */
 static int hash_request(const struct request *q, struct hash *ret, struct cay_error *err)
 {
 	_cleanup_(buf_done) struct buf b = BUF(64u << 10);
+	const char *length = q->body ? NULL : request_header(q, "content-length");
 	struct hash body;
 
-	if (hash_make(q->body, q->body_len, &body, err) < 0)
+	if (hash_make(q->body ? q->body : "", q->body_len, &body, err) < 0)
 		return -1;
-	if (buf_printf(&b, "%s %s\n", q->method, q->path) < 0 ||
+	if (buf_printf(&b, "%s %s %s\n", q->method, q->head->url, length ? length : "") < 0 ||
 	    buf_append(&b, body.bytes, sizeof(body.bytes)) < 0)
 		return cay_fail(err, CAY_E_INVALID, 0, "the request's path is too long");
 	return hash_make(b.data, b.len, ret, err);
@@ -86,7 +92,45 @@ static void answer_again(struct exchange *x, const struct idempotency_answer *a)
 	exchange_fail(x, &err);
 }
 
-/* 0: go on. 1: it was answered. */
+static void answer_free(struct idempotency_answer *a)
+{
+	free(a->body);
+	free(a);
+}
+
+static void on_body_end(struct exchange *x)
+{
+	struct idempotency_answer *a = exchange_ctx(x);
+
+	exchange_watch(x, NULL, NULL);
+	answer_again(x, a);
+	answer_free(a);
+}
+
+static void on_close(struct exchange *x, enum exchange_end how _unused_)
+{
+	answer_free(exchange_ctx(x));
+}
+
+static const struct exchange_events late_events = {.on_body_end = on_body_end,
+						   .on_close = on_close};
+
+/* At the end of a body that nobody needs: who sends it may read nothing before. */
+static int answer_late(struct exchange *x, const struct idempotency_answer *a,
+		       struct cay_error *err)
+{
+	struct idempotency_answer *copy = malloc(sizeof(*copy));
+
+	if (!copy) {
+		free(a->body);
+		return cay_fail(err, CAY_E_INTERNAL, ENOMEM, "answer again");
+	}
+	*copy = *a;
+	exchange_watch(x, &late_events, copy);
+	return 1;
+}
+
+/* 0: go on. 1: it was answered, or will be. */
 static int look(struct exchange *x, struct cay_error *err)
 {
 	struct caller *c = caller_of(x);
@@ -104,6 +148,8 @@ static int look(struct exchange *x, struct cay_error *err)
 		exchange_set_answered(x, keep);
 		return 0;
 	case IDEMPOTENCY_DONE:
+		if (exchange_request(x)->match.route->flags & ROUTE_STREAMS_BODY)
+			return answer_late(x, &answer, err);
 		answer_again(x, &answer);
 		free(answer.body);
 		return 1;

@@ -5,7 +5,8 @@
  *
  * Kept are answers that mean the request was dealt with: not those that say "try again"
  * (429, 5xx), nor one that nobody waited for. An answer in pieces can't be kept, and the
- * header is refused where there would be one.
+ * header is refused where there would be one. A body that is streamed is not compared, only
+ * its length.
  */
 #pragma once
 

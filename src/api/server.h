@@ -49,8 +49,9 @@ struct server_config {
 	 */
 	int (*authorize)(struct exchange *x, struct cay_error *err);
 	/*
-	 * Called when a request is whole, before its handler, unless its body is streamed.
-	 * False: it was answered, and the handler is not called. NULL: all go on.
+	 * Called before a handler: when the request is whole, or, where its body is streamed,
+	 * when its head is. False: it was answered, or will be, and the handler is not called.
+	 * NULL: all go on.
 	 */
 	bool (*before)(struct exchange *x);
 	/* An exchange is over, whether a handler saw it or not: logs and metrics. */

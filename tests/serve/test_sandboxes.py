@@ -1,6 +1,8 @@
 """Sandboxes that live on: what stays, what ends, and who says so."""
 
 import concurrent.futures
+import io
+import tarfile
 import time
 
 import pytest
@@ -204,6 +206,32 @@ def test_a_sandbox_whose_files_can_t_be_put_there_is_none(daemon):
     files = [{"path": "f", "text": "x" * (2 << 20)}]
     daemon.request("POST", "/v1/sandboxes", json={"files": files, "limits": {"disk": "1m"}}).refused(413, "too_large")
     assert daemon.request("GET", "/v1/sandboxes").ok() == before
+
+
+def test_idempotency_of_what_is_done_to_it(daemon, box):
+    """Of every POST there: the second gets the first one's answer, and nothing is done."""
+    def twice(what, key, **more):
+        first, second = (daemon.request("POST", f"/v1/sandboxes/{box}/{what}", headers={"Idempotency-Key": key}, **more)
+                         for _ in range(2))
+        assert (second.status, second.body) == (first.status, first.body), second.body
+        assert second.headers["idempotency-replayed"] == "true" and "idempotency-replayed" not in first.headers
+        return first.ok(first.status)
+
+    tar = io.BytesIO()
+    with tarfile.open(fileobj=tar, mode="w") as t:
+        t.addfile(tarfile.TarInfo("f"))
+    twice("files/mkdir", "a", json={"path": "d"})
+    twice("files/move", "b", json={"from": "d", "to": "e"})
+    assert twice("files/archive?path=e", "c", body=tar.getvalue() + bytes(4 << 20))["entries"] == 1
+    twice("runs", "d", json={"command": "echo x >>e/f; date +%N"})
+    assert out(daemon, box, "cat e/f") == "x\n"
+    archive = f"/v1/sandboxes/{box}/files/archive"
+    for path, body in (("e", tar.getvalue()), ("elsewhere", tar.getvalue() + bytes(4 << 20))):
+        daemon.request("POST", f"{archive}?path={path}", body=body,
+                       headers={"Idempotency-Key": "c"}).refused(409, "conflict")
+    if daemon.who == "root":
+        twice("pause", "e")
+        twice("resume", "f")
 
 
 def test_what_would_be_made(daemon):
