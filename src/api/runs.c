@@ -473,6 +473,14 @@ static void sandbox_run(struct exchange *x)
 		create(x, s);
 }
 
+void runs_cancel(struct runs *r, const struct owner *o)
+{
+	for (size_t n = 0; n < BUCKETS; n++)
+		for (struct run_entry *e = r->buckets[n]; e; e = e->next)
+			if (e->job && owner_is(&e->record.owner, o))
+				job_cancel(e->job, CAUSE_CANCELLED, 0);
+}
+
 static void run_cancel(struct exchange *x)
 {
 	const struct viewer *v = &caller_of(x)->viewer;

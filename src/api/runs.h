@@ -27,6 +27,9 @@ extern const struct route route_run_cancel, route_run_create, route_sandbox_run;
 struct runs *runs_new(struct api *api);
 void runs_free(struct runs *r);
 
+/* Cancels all of this owner's. */
+void runs_cancel(struct runs *r, const struct owner *o);
+
 /* How many are under way. */
 size_t runs_active(const struct runs *r);
 

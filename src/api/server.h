@@ -69,5 +69,9 @@ int server_listen(struct server *s, int fd, struct cay_error *err);
 void server_drain(struct server *s);
 size_t server_connections(const struct server *s);
 
+/* Breaks off the exchanges whose caller is one of these. */
+typedef bool server_caller_fn(const void *ctx, const void *caller);
+void server_break(struct server *s, server_caller_fn *is, const void *ctx);
+
 /* Not from inside a handler. Those that are still at work get on_close. */
 void server_free(struct server *s);

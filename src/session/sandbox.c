@@ -87,6 +87,7 @@ static void note_stopped(struct sandbox *s, const char *reason)
 	struct cay_error err;
 
 	s->state = SANDBOX_STOPPED;
+	s->stopping = NULL;
 	s->stands = false;
 	s->memory_bytes = s->processes = 0;
 	if (store)
@@ -228,6 +229,17 @@ void sandbox_end(struct sandbox *s, const char *reason)
 	sandbox_look_for_end(s);
 }
 
+void sandbox_retire(struct sandbox *s, const char *reason)
+{
+	if (!s->body->persistent) {
+		sandbox_end(s, reason);
+	} else if (s->ref.number) {
+		s->stopping = reason;
+		/* What runs there is told by its end. */
+		islands_kill(s->all->config.place.islands, &s->ref, 0, CAUSE_CANCELLED);
+	}
+}
+
 static void on_ready(struct sandbox *s, const struct service_report *r)
 {
 	struct cay_error err;
@@ -271,7 +283,9 @@ static void on_usage(struct sandbox *s, const struct service_report *r)
 /* Its island ended: because we wanted it, or by itself, which nothing of it survives. */
 static void on_gone(struct sandbox *s, const struct service_report *r)
 {
-	const char *why = r->cause == CAUSE_MEMORY ? "out of memory" : "its first process ended";
+	const char *why = s->stopping                ? s->stopping
+			  : r->cause == CAUSE_MEMORY ? "out of memory"
+						     : "its first process ended";
 	struct cay_error err;
 
 	s->stands = false;

@@ -44,6 +44,7 @@ struct sandbox {
 	enum sandbox_state state;
 	bool stands;                                  /* the island is there */
 	bool woken;                                   /* it was stopped before */
+	const char *stopping;                         /* why it is being stopped; or NULL */
 	int64_t created_ms, last_used_ms, expires_ms; /* since 1970; expires 0: never */
 	int64_t touched_ms;                           /* the last_used_ms that the store knows */
 	uint64_t idle_timeout_ms;
@@ -100,8 +101,11 @@ struct sandbox *sandbox_find(struct sandboxes *all, const struct viewer *v, cons
 typedef void sandbox_each_fn(void *ctx, struct sandbox *s);
 void sandboxes_each(struct sandboxes *all, const struct viewer *v, sandbox_each_fn *fn, void *ctx);
 
-/* Ends it. reason: "deleted", "idle", "expired", "launcher". */
+/* Ends it. reason: "deleted", "idle", "expired" and the like. */
 void sandbox_end(struct sandbox *s, const char *reason);
+
+/* The same for one whose owner is gone; a persistent one is stopped, and keeps its workspace. */
+void sandbox_retire(struct sandbox *s, const char *reason);
 
 /*
  * SERVICE_FREEZE, SERVICE_THAW, SERVICE_USAGE. CAY_E_CONFLICT where it makes no sense in
