@@ -150,6 +150,19 @@ def test_what_is_of_this_machine_stays_here(cli, args):
     assert done.rc == 0 and f"{args[0]}{' direct' if 'direct' in args else ''}: on this machine" in done.errors
 
 
+@pytest.mark.parametrize("args", [(), ("--json",), ("python",), ("--json", "c++"), ("klingon",)], ids=" ".join)
+def test_runtimes_are_the_daemons(cli, args):
+    theirs, ours = cli("runtimes", *args), cli.local("runtimes", *args)
+    assert (theirs.rc, theirs.out, theirs.err) == (ours.rc, ours.out, ours.err)
+    nowhere = cli("runtimes", *args, env={"CAY_HOST": "unix:/nowhere/cay.sock"})
+    assert nowhere.rc == OURS and ("klingon" in args or "/nowhere/cay.sock" in nowhere.errors)
+
+
+@pytest.mark.parametrize("verb", ["doctor", "config"])
+def test_what_is_about_this_machine_says_so(cli, verb):
+    assert "this machine" in cli(verb, "--help").ok().text
+
+
 def test_a_reader_that_leaves(cli):
     p = cli.start("run", "--timeout", "20", "-c", "while True: print('y' * 1000)", stdin=subprocess.DEVNULL)
     p.stdout.read(1)
