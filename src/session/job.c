@@ -315,6 +315,7 @@ bool job_report(struct job *j, const struct service_report *r)
 		note_gone(j, r);
 		break;
 	case REPORT_USAGE:
+	case REPORT_STOCK:
 		return false;
 	}
 	return true;

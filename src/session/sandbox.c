@@ -341,6 +341,7 @@ static void on_report(struct island_ref *ref, const struct service_report *r)
 		on_gone(s, r);
 		break;
 	case REPORT_EXITED:
+	case REPORT_STOCK:
 		break;
 	}
 }

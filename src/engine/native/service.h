@@ -18,7 +18,8 @@
  *   DISCARD  removes the kept workspaces whose names follow (char[ID_SIZE] each).
  *   SWEEP    removes all others: those whose sandboxes nobody knows any more.
  *
- * An island that ends, for whatever reason, is told of by GONE. The launcher believes
+ * An island that ends, for whatever reason, is told of by GONE. How much stands ready is in
+ * every report; one of its own says so when there is nothing more to prepare. The launcher believes
  * nothing it is sent: plans are checked, host paths judged again by what they lead to.
  * Each side ends when the other is gone.
  */
@@ -66,6 +67,12 @@ enum service_report_kind {
 	REPORT_EXITED,
 	REPORT_GONE,
 	REPORT_USAGE,
+	REPORT_STOCK, /* of no island: only how much stands ready has changed */
+};
+
+/* What stands ready for the next islands; every report has it. */
+struct service_stock {
+	uint32_t islands, networks, cgroups, pad;
 };
 
 /* struct isolation, without pointers. */
@@ -85,6 +92,7 @@ struct service_report {
 	uint32_t cause;     /* enum cause */
 	uint32_t processes; /* REPORT_USAGE: now */
 	uint64_t memory_bytes;
+	struct service_stock stock;
 	struct usage usage;
 	struct isolation_wire isolation;
 	struct cay_error error; /* REPORT_FAILED */
