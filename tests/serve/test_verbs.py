@@ -163,6 +163,19 @@ def test_what_is_about_this_machine_says_so(cli, verb):
     assert "this machine" in cli(verb, "--help").ok().text
 
 
+@pytest.mark.parametrize("args, words", [
+    (("--listen", "8600"), "'8600' is not HOST:PORT"),
+    (("--listen", "localhost:http"), "'localhost:http' is not HOST:PORT"),
+    (("--listen", "127.0.0.1:99999"), "'127.0.0.1:99999' is not HOST:PORT"),
+    (("--socket", "/tmp/" + "x" * 120), "longer than the kernel's 107 bytes"),
+    ((), "runs already"),
+], ids=str)
+def test_a_wrong_address_is_told_before_anything_else(cli, daemon, args, words):
+    """Also where a daemon has the state: another with good ones is told of that."""
+    done = cli("serve", "--state", daemon.state, "--socket", daemon.place / "other.sock", *args)
+    assert done.rc == OURS and words in done.errors, done.errors
+
+
 def test_a_reader_that_leaves(cli):
     p = cli.start("run", "--timeout", "20", "-c", "while True: print('y' * 1000)", stdin=subprocess.DEVNULL)
     p.stdout.read(1)
