@@ -112,6 +112,32 @@ def test_a_time_out_ends_the_command_alone(daemon, box):
     assert out(daemon, box, "echo well") == "well\n"
 
 
+# Processes that leave their parents, one after the other, as fast as they can.
+LEAVING = """
+import os, sys
+while True:
+    if os.fork():
+        os._exit(0)
+    os.setsid()
+"""
+
+
+def test_commands_beside_one_that_is_ended_go_on(daemon, box):
+    """With cgroups and without; and nothing of the one that is ended does."""
+    daemon.request("PUT", f"/v1/sandboxes/{box}/files?path=leaving.py", body=LEAVING.encode()).ok(201)
+    beside = [run(daemon, box, command="(sleep 1111; true) & wait; echo not ended", background=True).ok(202)["id"]
+              for _ in range(3)]
+    for line in ("(setsid sleep 2222 &) ; sleep 3333", "python3 leaving.py & sleep 3333"):
+        result = run(daemon, box, command=line, limits={"timeout": 0.5}).ok()
+        assert result["status"] == "timeout"
+        wait_until(lambda: out(daemon, box, "pgrep -c '^(python3|sleep)' || true") == "3\n", 5,
+                   "the end of what the command started")
+    for id in beside:
+        assert daemon.request("GET", f"/v1/runs/{id}").ok()["status"] == "running"
+        daemon.request("DELETE", f"/v1/runs/{id}").ok(202)
+        wait_until(lambda: daemon.request("GET", f"/v1/runs/{id}").ok()["status"] == "cancelled", 5, "its end")
+
+
 def test_no_memory_is_told_of_the_command_and_the_sandbox_lives(daemon):
     made = daemon.request("POST", "/v1/sandboxes", json={"limits": {"memory": "64m"}}).ok(201)
     box = made["id"]

@@ -109,7 +109,7 @@ void command_kill(struct command *c, enum cause cause)
 	if (c->cgroup.dir >= 0)
 		command_cgroup_kill(&c->cgroup);
 	else if (!g->frozen)
-		(void)launched_clear(&g->island); /* no way to tell them apart: all of them */
+		(void)launched_clear(&g->island, c->number);
 }
 
 static void on_deadline(struct loop_timer *t)

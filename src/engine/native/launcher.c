@@ -477,9 +477,9 @@ int launched_order(struct launched *i, uint32_t command, uint32_t flags, const s
 	return r < 0 ? r : msg_send(i->control, p, p->size, NULL, 0);
 }
 
-int launched_clear(struct launched *i)
+int launched_clear(struct launched *i, uint32_t command)
 {
-	struct message m = {.kind = MESSAGE_CLEAR};
+	struct message m = {.kind = MESSAGE_CLEAR, .command = command};
 
 	return msg_send(i->control, &m, sizeof(m), NULL, 0);
 }

@@ -3,6 +3,7 @@
 #include "base/attr.h"
 #include "base/fd.h"
 #include "engine/native/confine.h"
+#include "engine/native/processes.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -135,6 +136,25 @@ static void reap(const struct island *i, int signals)
 			tell_end(i, pid, status, &used);
 }
 
+/* With all it started; others are spared, but for what they left in the background. */
+static void end_command(uint32_t number)
+{
+	pid_t others[COMMANDS_MAX];
+	size_t n_others = 0;
+	bool runs = false;
+
+	for (size_t n = 0; n < COMMANDS_MAX; n++) {
+		if (commands[n].pid <= 0)
+			continue;
+		if (commands[n].number == number)
+			runs = true;
+		else
+			others[n_others++] = commands[n].pid;
+	}
+	if (runs)
+		processes_kill_but(others, n_others);
+}
+
 /* True: it was the last. */
 static bool obey(struct island *i, const struct plan *made_for)
 {
@@ -146,7 +166,10 @@ static bool obey(struct island *i, const struct plan *made_for)
 	if (n != (ssize_t)sizeof(m))
 		_exit(125);
 	if (m.kind == MESSAGE_CLEAR && n_fds == 0) {
-		(void)kill(-1, SIGKILL); /* ESRCH: there was nobody */
+		if (m.command)
+			end_command(m.command);
+		else
+			(void)kill(-1, SIGKILL); /* ESRCH: there was nobody */
 		return false;
 	}
 	if (m.kind != MESSAGE_ORDER)

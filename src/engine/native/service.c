@@ -163,7 +163,7 @@ static int with_guest(struct service *s, const struct service_request *q, const 
 		return do_kill(g, q);
 	case SERVICE_CLEAR:
 		if (!g->frozen)
-			(void)launched_clear(&g->island);
+			(void)launched_clear(&g->island, 0);
 		return 0;
 	case SERVICE_FREEZE:
 	case SERVICE_THAW:
