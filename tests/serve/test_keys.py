@@ -258,7 +258,8 @@ def test_nothing_of_a_revoked_key_goes_on(daemon, key):
     kept = daemon.post("/v1/sandboxes", {"persistent": True}, key=text).ok(201)["id"]
     daemon.post(f"/v1/sandboxes/{kept}/runs", {"command": "echo 1 >f"}, key=text).ok()
     theirs = daemon.post("/v1/runs", {"code": SLOW, "background": True}, key=other).ok(202)["id"]
-    behind = [daemon.post(f"/v1{on}/runs", {"code": SLOW, "background": True}, key=text).ok(202)["id"]
+    printing = "while true; do echo more; sleep 0.1; done"  # so that there is an event to follow
+    behind = [daemon.post(f"/v1{on}/runs", {"command": printing, "background": True}, key=text).ok(202)["id"]
               for on in ("", f"/sandboxes/{box}", f"/sandboxes/{kept}")]
     terminal, _ = open_terminal(daemon, text, f"/v1/sandboxes/{box}/terminal")
     streams = [daemon.events("GET", path, key=text)
