@@ -165,6 +165,7 @@ static int start_server(struct api *api, bool tcp, struct cay_error *err)
 		.n_names = api->settings.serve_hosts.len,
 		.authorize = caller_authorize,
 		.before = idempotency_begin,
+		.piece = idempotency_piece,
 		.finished = on_finished,
 		.ctx = api,
 	};

@@ -54,6 +54,8 @@ struct server_config {
 	 * NULL: all go on.
 	 */
 	bool (*before)(struct exchange *x);
+	/* A piece of a body that is streamed, before its handler has it; NULL: its end. */
+	void (*piece)(struct exchange *x, const char *data, size_t len);
 	/* An exchange is over, whether a handler saw it or not: logs and metrics. */
 	void (*finished)(struct exchange *x);
 	void *ctx;
