@@ -16,8 +16,10 @@
 
 static void caller_free(struct caller *c)
 {
-	if (c)
+	if (c) {
 		bounds_done(&c->bounds);
+		hasher_free(c->body);
+	}
 	free(c);
 }
 

@@ -23,6 +23,9 @@ struct caller {
 	struct key_quotas quotas;
 	struct bounds bounds;
 	bool idempotent; /* this request's key waits for its answer (idempotency.h) */
+	/* Of a body that is streamed, where it has such a key; and whether it is whole. */
+	struct hasher *body;
+	bool body_whole;
 };
 
 /* The server's authorize hook: sets the exchange's caller. CAY_E_UNAUTHORIZED. */

@@ -179,8 +179,11 @@ void dispatch_head(struct connection *c)
 	if (!accepted(x))
 		return;
 	x->streams = x->request.match.route->flags & ROUTE_STREAMS_BODY;
-	if (x->streams)
-		handle(x);
+	if (x->streams) {
+		x->handled = true; /* so that whoever watches it hears of its end */
+		if (!c->server->config.before || c->server->config.before(x))
+			handle(x);
+	}
 }
 
 void dispatch_body(struct connection *c, const char *data, size_t len)
@@ -196,8 +199,11 @@ void dispatch_body(struct connection *c, const char *data, size_t len)
 	if (!x->streams) {
 		if (buf_append(&x->body, data, len) < 0)
 			dispatch_refuse(c, 500, "out of memory");
-	} else if (x->events && x->events->on_body) {
-		x->events->on_body(x, data, len);
+	} else {
+		if (c->server->config.piece)
+			c->server->config.piece(x, data, len);
+		if (x->events && x->events->on_body)
+			x->events->on_body(x, data, len);
 	}
 }
 
@@ -209,6 +215,8 @@ void dispatch_end(struct connection *c)
 	c->expects = false;
 	c->state = CONN_ANSWER;
 	if (x->streams) {
+		if (c->server->config.piece)
+			c->server->config.piece(x, NULL, 0);
 		if (x->events && x->events->on_body_end)
 			x->events->on_body_end(x);
 		return;

@@ -4,12 +4,16 @@
 #include "api/caller.h"
 #include "api/exchange.h"
 #include "api/paging.h"
+#include "api/runs.h"
+#include "api/server.h"
 #include "base/attr.h"
 #include "base/clock.h"
 #include "base/json.h"
+#include "session/sandbox.h"
 #include "store/key_request.h"
 #include "store/keys.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static void set_time(struct json *j, const char *name, int64_t ms)
@@ -106,6 +110,27 @@ static void key_list(struct exchange *x)
 	exchange_fail(x, &err);
 }
 
+static bool is_callers(const void *owner, const void *caller)
+{
+	return owner_is(owner, &((const struct caller *)caller)->viewer.owner);
+}
+
+static void retire(void *ctx _unused_, struct sandbox *s)
+{
+	sandbox_retire(s, "its key was revoked");
+}
+
+/* Nothing that its holder began goes on, and nobody is left listening. */
+static void end_all(struct api *api, const char *id)
+{
+	struct viewer holder = {.owner = {.kind = OWNER_KEY}};
+
+	(void)snprintf(holder.owner.key, sizeof(holder.owner.key), "%s", id);
+	runs_cancel(api->runs, &holder);
+	sandboxes_each(api->sandboxes, &holder, retire, NULL);
+	server_break(api->server, is_callers, &holder.owner);
+}
+
 static void key_revoke(struct exchange *x)
 {
 	const char *id = request_param(exchange_request(x), "id");
@@ -114,10 +139,12 @@ static void key_revoke(struct exchange *x)
 	if (!caller_is_operator(x))
 		return;
 	exchange_set_target(x, id);
-	if (store_key_revoke(api_of(x)->store, id, clock_wall_ms(), &err) < 0)
+	if (store_key_revoke(api_of(x)->store, id, clock_wall_ms(), &err) < 0) {
 		exchange_fail(x, &err);
-	else
-		exchange_respond(x, 204, NULL, NULL, 0);
+		return;
+	}
+	end_all(api_of(x), id);
+	exchange_respond(x, 204, NULL, NULL, 0);
 }
 
 const struct route route_key_create = {

@@ -78,7 +78,7 @@ static void on_drain(struct loop_timer *t)
 		log_warning("ending what still runs");
 		d->last = true;
 		d->drain_ms = DRAIN_LAST_MS;
-		runs_cancel(d->api.runs);
+		runs_cancel(d->api.runs, &(struct viewer){.all = true});
 	}
 	if (idle || d->drain_ms < DRAIN_TICK_MS) {
 		loop_stop(d->api.loop);
@@ -188,6 +188,7 @@ static int start_server(struct api *api, bool tcp, struct cay_error *err)
 		.n_names = api->settings.serve_hosts.len,
 		.authorize = caller_authorize,
 		.before = idempotency_begin,
+		.piece = idempotency_piece,
 		.finished = on_finished,
 		.ctx = api,
 	};

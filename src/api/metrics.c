@@ -198,6 +198,22 @@ static void put_operations(struct page_text *p, const struct metrics *m)
 		    cay_code_name((enum cay_code)c), m->rejected[c]);
 }
 
+static void put_pools(struct page_text *p, const struct service_stock *stock)
+{
+	const struct {
+		const char *name;
+		uint32_t n;
+	} pools[] = {
+		{"islands", stock->islands},
+		{"networks", stock->networks},
+		{"cgroups", stock->cgroups},
+	};
+
+	head(p, "cay_pool_size", "gauge", "What stands ready for the next runs.");
+	for (size_t i = 0; i < ARRAY_LEN(pools); i++)
+		put(p, "cay_pool_size{pool=\"%s\"} %" PRIu32 "\n", pools[i].name, pools[i].n);
+}
+
 static uint64_t open_fds(void)
 {
 	DIR *d = opendir("/proc/self/fd");
@@ -227,6 +243,7 @@ static void metrics_get(struct exchange *x)
 	struct api *api = api_of(x);
 	struct page_text p = {.text = BUF(TEXT_MAX_BYTES)};
 	struct quota_use all = quota_used_total(api->quota);
+	struct service_stock stock = islands_stock(api->place.islands);
 	struct cay_error err;
 
 	put_runs(&p, api->metrics);
@@ -235,6 +252,7 @@ static void metrics_get(struct exchange *x)
 	gauge(&p, "cay_sandboxes_live", "Sandboxes that live.", (uint64_t)all.sandboxes);
 	gauge(&p, "cay_http_connections", "Connections of clients.",
 	      server_connections(api->server));
+	put_pools(&p, &stock);
 	put_process(&p);
 	if (p.failed) {
 		(void)cay_fail(&err, CAY_E_INTERNAL, -p.failed, "write the metrics");

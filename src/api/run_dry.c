@@ -6,25 +6,50 @@
 
 static const char *reason_of(const struct plan_mount *m)
 {
-	return m->kind == MOUNT_OPERATOR ? "a runtime's directory, named in the settings"
-					 : "asked for; judged when the run begins";
+	switch ((enum mount_kind)m->kind) {
+	case MOUNT_OPERATOR:
+		return "a runtime's directory, named in the settings";
+	case MOUNT_KEPT:
+		return "a workspace of its own, on disk";
+	case MOUNT_REQUESTED:
+		break;
+	}
+	return "asked for; judged when the run begins";
 }
 
-struct json *run_dry_json(const struct job_order *o, const char *user)
+/* A kept workspace has the name of its sandbox, and there is none. */
+static const char *source_of(const struct plan *p, const struct plan_mount *m)
 {
-	const struct plan *p = o->plan;
+	return m->kind == MOUNT_KEPT ? "" : plan_str(p, m->source);
+}
+
+static struct json *dry_of(const struct plan *p, const struct runtime *rt,
+			   const struct dry_engine *engine)
+{
 	struct json *mounts = json_new_array();
 
 	for (uint32_t n = 0; n < p->n_mounts; n++) {
 		const struct plan_mount *m = &p->mounts[n];
 
-		json_add(mounts, dry_mount_json(plan_str(p, m->source), plan_str(p, m->target),
+		json_add(mounts, dry_mount_json(source_of(p, m), plan_str(p, m->target),
 						(enum access)m->access, reason_of(m)));
 	}
-	return dry_json(p, o->has_runtime ? &o->runtime : NULL,
-			&(struct dry_engine){.name = o->direct ? "direct" : "native",
-					     .reason = o->reason ? o->reason : "",
-					     .user = user,
-					     .sandboxed = !o->direct},
-			mounts);
+	return dry_json(p, rt, engine, mounts);
+}
+
+struct json *run_dry_json(const struct job_order *o, const char *user)
+{
+	return dry_of(o->plan, o->has_runtime ? &o->runtime : NULL,
+		      &(struct dry_engine){.name = o->direct ? "direct" : "native",
+					   .reason = o->reason ? o->reason : "",
+					   .user = user,
+					   .sandboxed = !o->direct});
+}
+
+struct json *sandbox_dry_json(struct plan *p)
+{
+	p->argv.len = 0; /* what an island is tried with before it is anybody's */
+	return dry_of(p, NULL,
+		      &(struct dry_engine){
+			      .name = "native", .reason = "", .user = "", .sandboxed = true});
 }

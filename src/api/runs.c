@@ -530,12 +530,12 @@ size_t runs_active(const struct runs *r)
 	return r->n_active;
 }
 
-void runs_cancel(struct runs *r)
+void runs_cancel(struct runs *r, const struct viewer *whose)
 {
 	for (size_t n = 0; n < BUCKETS; n++)
 		for (struct run_entry *e = r->buckets[n], *next; e; e = next) {
 			next = e->next; /* one that had not begun is over at once */
-			if (e->job)
+			if (e->job && (whose->all || owner_is(&e->record.owner, &whose->owner)))
 				job_cancel(e->job, CAUSE_CANCELLED, 0);
 		}
 }

@@ -31,8 +31,8 @@ void runs_free(struct runs *r);
 /* How many are under way. */
 size_t runs_active(const struct runs *r);
 
-/* Ends them all, soon: who waits for one is told that it was cancelled. */
-void runs_cancel(struct runs *r);
+/* Ends all of theirs, soon: who waits for one is told that it was cancelled. */
+void runs_cancel(struct runs *r, const struct viewer *whose);
 
 struct run_ask {
 	const struct caller *caller; /* whose it is; not kept */

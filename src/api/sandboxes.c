@@ -4,6 +4,7 @@
 #include "api/caller.h"
 #include "api/events.h"
 #include "api/exchange.h"
+#include "api/run_dry.h"
 #include "base/attr.h"
 #include "base/clock.h"
 #include "base/json.h"
@@ -105,18 +106,6 @@ static void drop_body(struct request_body *body)
 	free(body);
 }
 
-/* What a run may have and a sandbox has no way to do yet is told, not left out. */
-static int check_asked(const struct request_body *body, struct cay_error *err)
-{
-	if (body->n_files > 0) {
-		(void)cay_fail(err, CAY_E_UNSUPPORTED, 0, "files: not when a sandbox is made");
-		return cay_hint(err, "PUT them when it is there, or give them to a run in it");
-	}
-	if (body->dry_run)
-		return cay_fail(err, CAY_E_UNSUPPORTED, 0, "dry_run: of runs alone");
-	return 0;
-}
-
 /* Within the caller's bounds and quotas; body is taken over. */
 static int begin(struct exchange *x, struct request_body *body, struct asking *a,
 		 struct cay_error *err)
@@ -127,8 +116,7 @@ static int begin(struct exchange *x, struct request_body *body, struct asking *a
 	const struct owner *o = &c->viewer.owner;
 	int64_t retry_s = 1;
 
-	if (api_check_open(x, err) < 0 || check_asked(body, err) < 0 ||
-	    bounds_check(&c->bounds, &body->spec, err) < 0 ||
+	if (api_check_open(x, err) < 0 || bounds_check(&c->bounds, &body->spec, err) < 0 ||
 	    quota_take_sandbox(api->quota, o, &c->quotas, &retry_s, err) < 0) {
 		drop_body(body);
 		exchange_set_retry(x, retry_s);
@@ -138,6 +126,27 @@ static int begin(struct exchange *x, struct request_body *body, struct asking *a
 		return 0;
 	quota_end_sandbox(api->quota, o);
 	return -1;
+}
+
+/* What would be made, and nothing of it. */
+static void answer_dry(struct exchange *x, struct request_body *body)
+{
+	struct api *api = api_of(x);
+	const struct caller *c = caller_of(x);
+	struct settings settings = caller_settings(c, &api->settings);
+	_cleanup_(json_freep) struct json *j = NULL;
+	struct plan *plan = NULL;
+	struct cay_error err;
+
+	if (api_check_open(x, &err) < 0 || bounds_check(&c->bounds, &body->spec, &err) < 0 ||
+	    sandbox_plan(api->sandboxes, &c->viewer.owner, &settings, body, &plan, &err) < 0) {
+		exchange_fail(x, &err);
+	} else {
+		j = sandbox_dry_json(plan);
+		exchange_respond_json(x, 200, j);
+	}
+	free(plan);
+	drop_body(body);
 }
 
 struct counting {
@@ -201,6 +210,10 @@ static void sandbox_create_handle(struct exchange *x)
 			  q->body_len ? q->body_len : 2, &err) < 0) {
 		drop_body(body);
 		exchange_fail(x, &err);
+		return;
+	}
+	if (body->dry_run) {
+		answer_dry(x, body);
 		return;
 	}
 	a = asking_new(x, 201, &err);
@@ -335,8 +348,13 @@ static void sandbox_patch_handle(struct exchange *x)
 		.method = (m), .pattern = (p), .handle = (h), .name = (n) \
 	}
 
-const struct route route_sandbox_create =
-	ROUTE("POST", "/v1/sandboxes", sandbox_create_handle, "sandbox.create");
+const struct route route_sandbox_create = {
+	.method = "POST",
+	.pattern = "/v1/sandboxes",
+	.handle = sandbox_create_handle,
+	.max_body = REQUEST_MAX_BYTES,
+	.name = "sandbox.create",
+};
 const struct route route_sandbox_list =
 	ROUTE("GET", "/v1/sandboxes", sandbox_list_handle, "sandbox.list");
 const struct route route_sandbox_get =

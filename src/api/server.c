@@ -226,6 +226,13 @@ size_t server_connections(const struct server *s)
 	return s->n_connections;
 }
 
+void server_break(struct server *s, server_caller_fn *is, const void *ctx)
+{
+	for (struct connection *c = s->first; c; c = c->next)
+		if (c->exchange && c->exchange->caller && is(ctx, c->exchange->caller))
+			connection_break(c);
+}
+
 void server_free(struct server *s)
 {
 	if (!s)

@@ -49,10 +49,13 @@ struct server_config {
 	 */
 	int (*authorize)(struct exchange *x, struct cay_error *err);
 	/*
-	 * Called when a request is whole, before its handler, unless its body is streamed.
-	 * False: it was answered, and the handler is not called. NULL: all go on.
+	 * Called before a handler: when the request is whole, or, where its body is streamed,
+	 * when its head is. False: it was answered, or will be, and the handler is not called.
+	 * NULL: all go on.
 	 */
 	bool (*before)(struct exchange *x);
+	/* A piece of a body that is streamed, before its handler has it; NULL: its end. */
+	void (*piece)(struct exchange *x, const char *data, size_t len);
 	/* An exchange is over, whether a handler saw it or not: logs and metrics. */
 	void (*finished)(struct exchange *x);
 	void *ctx;
@@ -67,6 +70,10 @@ int server_listen(struct server *s, int fd, struct cay_error *err);
 /* Accepts no more, closes what is idle, and lets the others finish what they are at. */
 void server_drain(struct server *s);
 size_t server_connections(const struct server *s);
+
+/* Breaks off the exchanges whose caller is one of these. */
+typedef bool server_caller_fn(const void *ctx, const void *caller);
+void server_break(struct server *s, server_caller_fn *is, const void *ctx);
 
 /* Not from inside a handler. Those that are still at work get on_close. */
 void server_free(struct server *s);

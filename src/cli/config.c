@@ -213,7 +213,8 @@ const struct verb verb_config = {
 	.notes = "Settings come from /etc/cay/cay.conf, then $XDG_CONFIG_HOME/cay/cay.conf or\n"
 		 "~/.config/cay/cay.conf, then the file that CAY_CONFIG names. A later file\n"
 		 "overrides single values and adds to lists. As root, only files that are root's\n"
-		 "own are read; any other is an error.\n",
+		 "own are read; any other is an error. They are this machine's, whatever CAY_HOST\n"
+		 "says: a daemon has read its own.\n",
 	.argument = "show|check|path",
 	.rows = rows,
 	.n_rows = ARRAY_LEN(rows),

@@ -131,7 +131,7 @@ const struct verb verb_doctor = {
 	.usage = "[--json] [--clean]",
 	.about = "Tries each control of the sandbox for real and prints what works, how, and\n"
 		 "what to do where it does not. Exit code 0 only if a default `cay run` would\n"
-		 "be fully enforced.\n",
+		 "be fully enforced. It is about this machine, whatever CAY_HOST says.\n",
 	.examples = "  cay doctor\n"
 		    "  cay doctor --clean\n",
 	.rows = rows,

@@ -52,9 +52,14 @@ static int set_program(struct json *to, const struct spec *s, struct cay_error *
 		json_set_str(to, "language", s->language->name);
 	if (s->version)
 		json_set_str(to, "version", s->version);
-	if (check_text(s->code, s->code_len, "the code", err) < 0)
+	if (s->kind == SPEC_FILE) {
+		if (remote_request_str(to, "file", s->file, "the script's name", err) < 0)
+			return -1;
+	} else if (check_text(s->code, s->code_len, "the code", err) == 0) {
+		json_set_bytes(to, "code", s->code, s->code_len);
+	} else {
 		return -1;
-	json_set_bytes(to, "code", s->code, s->code_len);
+	}
 	if (s->file_name &&
 	    remote_request_str(to, "filename", s->file_name, "the script's name", err) < 0)
 		return -1;
@@ -218,13 +223,15 @@ int remote_request_stdin(struct json *request, const char *data, size_t len, str
 }
 
 int remote_request_file(struct json *files, const char *path, const char *data, size_t len,
-			struct cay_error *err)
+			bool executable, struct cay_error *err)
 {
 	struct json *o = json_new_object();
 	int r = remote_request_str(o, "path", path, "a file's name", err);
 
 	if (r == 0)
 		r = set_base64(o, "data", data, len, err);
+	if (executable)
+		json_set_bool(o, "executable", true);
 	json_add(files, o);
 	return r;
 }

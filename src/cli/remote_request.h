@@ -15,7 +15,7 @@ struct json;
 #define REMOTE_FILES_MAX (48u << 20)
 
 /*
- * Code or an argv, not a file; without files and input, which follow. Sources of mounts
+ * A file of it is the island's. Without files and input, which follow. Sources of mounts
  * become absolute, from the current directory. CAY_E_UNSUPPORTED for what the API can't be
  * told: bytes that are not UTF-8. *ret is the caller's.
  */
@@ -27,7 +27,7 @@ int remote_request_stdin(struct json *request, const char *data, size_t len, str
 
 /* One of "files", of a list that goes there. */
 int remote_request_file(struct json *files, const char *path, const char *data, size_t len,
-			struct cay_error *err);
+			bool executable, struct cay_error *err);
 
 /* A string of the request; what: of the error. */
 int remote_request_str(struct json *to, const char *key, const char *value, const char *what,

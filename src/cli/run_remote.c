@@ -57,7 +57,7 @@ static bool comes_out_the_same(const struct run_ask *q)
 		return false;
 	if (s->limits.output_bytes > LIMIT_SERVED_OUTPUT)
 		return false;
-	/* Modes are kept, and trees have any size. */
+	/* Trees have any size, and empty directories. */
 	if (s->put.len > 0 || (s->get.len > 0 && !q->json))
 		return false;
 	for (size_t i = 0; i < s->get.len; i++)
@@ -66,28 +66,29 @@ static bool comes_out_the_same(const struct run_ask *q)
 	return stdin_is_simple(q);
 }
 
-/* A script becomes code with a name. */
+/*
+ * A script becomes code with a name; one of the workspace is run where it lies, unless it
+ * had to be read to find out where it begins.
+ */
 static int take_script(struct run_files *f, struct spec *s, struct cay_error *err)
 {
 	const char *slash;
 
 	if (run_files_script(f, s, err) < 0)
 		return -1;
-	if (!f->script.data) {
-		(void)cay_fail(err, CAY_E_UNSUPPORTED, 0,
-			       "a daemon does not run a script from the workspace yet: %s",
-			       s->file);
-		return cay_hint(err, "name the program: cay run --workspace ... -- CMD %s",
-				f->script.path);
+	if (!f->script.data && !s->language->has_entry) {
+		free(s->file);
+		s->file = strdup(f->script.path);
+		return s->file ? 0 : cay_fail(err, CAY_E_INTERNAL, ENOMEM, "keep the script");
 	}
 	slash = strrchr(f->script.path, '/');
 	s->kind = SPEC_CODE;
-	s->code_len = f->script.len;
+	s->code_len = f->script.text.len;
 	s->code = malloc(s->code_len + 1);
 	s->file_name = strdup(slash + 1);
 	if (!s->code || !s->file_name)
 		return cay_fail(err, CAY_E_INTERNAL, ENOMEM, "keep the script");
-	memcpy(s->code, f->script.data, s->code_len);
+	memcpy(s->code, buf_str(&f->script.text), s->code_len);
 	s->code[s->code_len] = '\0';
 	return 0;
 }

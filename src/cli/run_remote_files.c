@@ -38,7 +38,6 @@ struct putting {
 	struct json *files;
 	size_t n;
 	uint64_t bytes;
-	bool lost_mode;
 };
 
 static int put_file(struct putting *p, int fd, const char *path, const struct stat *st,
@@ -57,8 +56,7 @@ static int put_file(struct putting *p, int fd, const char *path, const struct st
 	if (spec_read_all(fd, REMOTE_FILES_MAX - (size_t)p->bytes, path, &data, &len, err) < 0)
 		return -1;
 	p->bytes += len;
-	p->lost_mode |= (st->st_mode & 0111) != 0;
-	r = remote_request_file(p->files, path, data, len, err);
+	r = remote_request_file(p->files, path, data, len, st->st_mode & 0111, err);
 	free(data);
 	return r;
 }
@@ -145,8 +143,6 @@ int run_remote_put(const struct run_files *f, struct json *request, struct cay_e
 		if (r == 0)
 			r = put_entry(&p, fd, path, 0, err);
 	}
-	if (r == 0 && p.lost_mode)
-		cli_note("--put: what was executable is not, where a daemon puts it");
 	json_set(request, "files", p.files);
 	return r;
 }

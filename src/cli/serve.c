@@ -183,7 +183,8 @@ static int prepare(struct serve *s, struct cay_error *err)
 		s->state_path = s->state_default;
 	}
 	find_user(s);
-	if (load(s, err) < 0 ||
+	/* What was said wrong is told first, not that a daemon has the state already. */
+	if (serve_check_addresses(s->socket_path, s->tcp, err) < 0 || load(s, err) < 0 ||
 	    serve_direct_rules(&s->settings, s->socket_path, s->uid, &s->bare, err) < 0 ||
 	    serve_open_state(s->state_path, &s->state_dir, &s->lock, err) < 0 ||
 	    kept_open_dir(s->state_dir, &s->kept_dir, err) < 0 || give_state(s, err) < 0 ||

@@ -2,12 +2,14 @@
 
 #include "base/attr.h"
 #include "base/fd.h"
+#include "base/parse.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <netdb.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -104,6 +106,17 @@ static int remove_stale(const struct sockaddr_un *at, struct cay_error *err)
 		       : 0;
 }
 
+static int check_path(const char *path, struct cay_error *err)
+{
+	size_t max = sizeof(((struct sockaddr_un *)NULL)->sun_path) - 1;
+
+	return strlen(path) <= max
+		       ? 0
+		       : cay_fail(err, CAY_E_INVALID, 0,
+				  "the socket's path is longer than the kernel's %zu bytes: %s",
+				  max, path);
+}
+
 int serve_listen_unix(const char *path, int *ret, struct cay_error *err)
 {
 	_cleanup_(fd_closep) int fd = -1;
@@ -111,10 +124,8 @@ int serve_listen_unix(const char *path, int *ret, struct cay_error *err)
 	mode_t before;
 	int r;
 
-	if (strlen(path) >= sizeof(at.sun_path))
-		return cay_fail(err, CAY_E_INVALID, 0,
-				"the socket's path is longer than the kernel's %zu bytes: %s",
-				sizeof(at.sun_path) - 1, path);
+	if (check_path(path, err) < 0)
+		return -1;
 	(void)snprintf(at.sun_path, sizeof(at.sun_path), "%s", path);
 	if (serve_make_dirs(path, 0755, err) < 0 || remove_stale(&at, err) < 0)
 		return -1;
@@ -132,9 +143,10 @@ static int split(const char *address, char host[256], char port[8], struct cay_e
 {
 	const char *colon = strrchr(address, ':');
 	size_t len = colon ? (size_t)(colon - address) : 0;
+	uint64_t number;
 	bool brackets = len > 2 && address[0] == '[' && address[len - 1] == ']';
 
-	if (!colon || len == 0 || len >= 256 || strlen(colon + 1) == 0 || strlen(colon + 1) > 5 ||
+	if (!colon || len == 0 || len >= 256 || parse_u64(colon + 1, 0, UINT16_MAX, &number) < 0 ||
 	    (!brackets && memchr(address, ':', len))) {
 		(void)cay_fail(err, CAY_E_INVALID, 0, "'%s' is not HOST:PORT", address);
 		return cay_hint(err,
@@ -143,6 +155,13 @@ static int split(const char *address, char host[256], char port[8], struct cay_e
 	(void)snprintf(host, 256, "%.*s", (int)(brackets ? len - 2 : len), address + brackets);
 	(void)snprintf(port, 8, "%s", colon + 1);
 	return 0;
+}
+
+int serve_check_addresses(const char *path, const char *tcp, struct cay_error *err)
+{
+	char host[256], port[8];
+
+	return check_path(path, err) < 0 || (tcp && split(tcp, host, port, err) < 0) ? -1 : 0;
 }
 
 static int bind_patiently(int fd, const struct addrinfo *at)

@@ -14,6 +14,9 @@ int serve_make_dirs(const char *path, unsigned mode, struct cay_error *err);
  */
 int serve_open_state(const char *path, int *ret_dir, int *ret_lock, struct cay_error *err);
 
+/* Whether both can be addresses at all, before anything is touched; tcp may be NULL. */
+int serve_check_addresses(const char *path, const char *tcp, struct cay_error *err);
+
 /* A unix socket of mode 0600; one that nobody listens on any more is replaced. */
 int serve_listen_unix(const char *path, int *ret, struct cay_error *err);
 

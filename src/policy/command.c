@@ -14,7 +14,13 @@ struct names {
 	const char *program, *tool, *script, *entry;
 	char memory[24];
 	char minor[VERSION_SIZE];
+	char build[BUILD_SIZE];
 };
+
+void command_build_dir(const struct spec *spec, char path[BUILD_SIZE])
+{
+	(void)snprintf(path, BUILD_SIZE, ISLAND_BUILD "%s%s", spec->own[0] ? "/" : "", spec->own);
+}
 
 void command_done(struct command *c)
 {
@@ -28,9 +34,9 @@ static const char *find_name(const struct names *n, const char *word, size_t len
 	const struct {
 		const char *name, *value;
 	} all[] = {
-		{"program", n->program}, {"tool", n->tool},     {"script", n->script},
-		{"entry", n->entry},     {"memory", n->memory}, {"build", ISLAND_BUILD},
-		{"minor", n->minor},
+		{"program", n->program}, {"tool", n->tool},        {"script", n->script},
+		{"entry", n->entry},     {"memory", n->memory},    {"build", n->build},
+		{"minor", n->minor},     {"shared", ISLAND_BUILD},
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(all); i++)
@@ -143,6 +149,7 @@ static int add_language(struct command *c, const struct spec *spec, const struct
 	};
 	int r = 0;
 
+	command_build_dir(spec, n.build);
 	(void)snprintf(n.minor, sizeof(n.minor), "%.*s", minor_len(rt->version), rt->version);
 	(void)snprintf(n.memory, sizeof(n.memory), "%llu", (unsigned long long)memory_bytes);
 	for (size_t i = 0; i < LANGUAGE_WORDS_MAX && l->env[i] && r == 0; i++)

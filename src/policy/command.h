@@ -10,8 +10,12 @@
 
 #include <stdint.h>
 
-/* Where compilers put what they make: a directory of the run's own. */
+/*
+ * Where compilers put what they make; a program beside others has a directory below it
+ * (command_build_dir). Their caches are shared.
+ */
 #define ISLAND_BUILD "/tmp/cay-build"
+#define BUILD_SIZE   (sizeof(ISLAND_BUILD "/") + ID_SIZE)
 
 struct command {
 	struct strv compile; /* empty: there is nothing to compile */
@@ -26,3 +30,6 @@ struct command {
 int command_make(const struct spec *spec, const struct runtime *runtime, const char *script,
 		 uint64_t memory_bytes, struct command *ret);
 void command_done(struct command *c);
+
+/* The program's build directory on the island. */
+void command_build_dir(const struct spec *spec, char path[BUILD_SIZE]);

@@ -224,7 +224,8 @@ int plan_make(const struct spec *spec, const struct settings *settings,
 	int r;
 
 	(void)add(&b, ""); /* offset 0 */
-	if (id_make("run", b.head.id) < 0) {
+	memcpy(b.head.id, spec->own, sizeof(b.head.id));
+	if (!spec->own[0] && id_make("run", b.head.id) < 0) {
 		buf_done(&b.text);
 		return cay_fail(err, CAY_E_INTERNAL, errno, "name the run");
 	}

@@ -1,8 +1,8 @@
 #include "policy/script.h"
 
+#include "policy/command.h"
 #include "spec/java.h"
 
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -18,6 +18,25 @@ void script_path(const struct spec *spec, const char *name, char path[PATH_MAX])
 {
 	(void)snprintf(path, PATH_MAX, "%s/%s", spec->workspace.source ? "/tmp" : ISLAND_WORKSPACE,
 		       name);
+}
+
+/*
+ * "main-run_….c" where others may be at it: beside the program's files all the same, for
+ * what it includes. Java's own rules for names leave only a directory of its own.
+ */
+static void own_path(const struct spec *spec, const char *name, char path[PATH_MAX])
+{
+	char build[BUILD_SIZE], own[NAME_MAX + 1];
+	const char *dot = strrchr(name, '.');
+	size_t stem = dot ? (size_t)(dot - name) : strlen(name);
+
+	if (spec->language->has_entry) {
+		command_build_dir(spec, build);
+		(void)snprintf(path, PATH_MAX, "%s/%s", build, name);
+		return;
+	}
+	(void)snprintf(own, sizeof(own), "%.*s-%s%s", (int)stem, name, spec->own, name + stem);
+	script_path(spec, own, path);
 }
 
 static bool can_be_argument(const struct spec *s)
@@ -56,7 +75,11 @@ int script_of_code(struct spec *spec, struct script *ret, struct cay_error *err)
 	if (spec->language->has_entry &&
 	    script_entry(spec, spec->code, spec->code_len, name, err) < 0)
 		return -1;
-	script_path(spec, spec->file_name ? spec->file_name : name, ret->path);
+	ret->passing = spec->own[0] && !spec->file_name;
+	if (ret->passing)
+		own_path(spec, name, ret->path);
+	else
+		script_path(spec, spec->file_name ? spec->file_name : name, ret->path);
 	ret->data = spec->code;
 	ret->len = spec->code_len;
 	if (!open || (ret->len >= 2 && strncmp(ret->data, open, 2) == 0))

@@ -10,11 +10,13 @@
 #include "spec/spec.h"
 
 #include <limits.h>
+#include <stdbool.h>
 
 struct script {
 	char path[PATH_MAX]; /* on the island; "": the code goes as an argument */
 	const char *data;    /* what is to be written there: the spec's code, or text */
 	size_t len;
+	bool passing; /* its name is nobody's: it goes when the program has ended */
 	struct buf text;
 };
 

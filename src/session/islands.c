@@ -29,6 +29,7 @@ struct islands {
 	uint32_t last_number;
 	struct island_ref *refs[BUCKETS];
 	struct outbox waiting; /* what the socket did not take yet */
+	struct service_stock stock;
 	char packet[SERVICE_PACKET_MAX];
 };
 
@@ -269,11 +270,17 @@ static void on_sock(struct loop_fd *f, uint32_t events)
 	if (n == -EAGAIN)
 		return;
 	if (n == (ssize_t)sizeof(r)) {
+		l->stock = r.stock;
 		pass_on(l, &r);
 		return;
 	}
 	loop_remove(l->loop, f);
 	l->lost(l->ctx);
+}
+
+struct service_stock islands_stock(const struct islands *l)
+{
+	return l->stock;
 }
 
 struct islands *islands_new(struct loop *loop, int sock, void (*lost)(void *ctx), void *ctx)

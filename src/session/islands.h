@@ -73,6 +73,9 @@ int islands_ask(struct islands *l, struct island_ref *ref, enum service_request_
 /* Keeps n islands ready that are like this plan's. */
 int islands_ahead(struct islands *l, const struct plan *like, uint32_t n, struct cay_error *err);
 
+/* What the launcher has ready, by its last report. */
+struct service_stock islands_stock(const struct islands *l);
+
 /* Removes kept workspaces (engine/native/kept.h): these; all but these. */
 int islands_discard(struct islands *l, const char (*names)[ID_SIZE], size_t n,
 		    struct cay_error *err);

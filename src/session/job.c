@@ -200,11 +200,24 @@ static int begin_program(struct job *j, struct cay_error *err)
 	return launch(j, STEP_COMPILE, err);
 }
 
-static int after_main(struct job *j, struct cay_error *err)
+static int get_files(struct job *j, struct cay_error *err)
 {
 	bool get = j->order.body->spec.get.len > 0 && j->ref->number;
 
 	return get ? job_get(j, err) : 1;
+}
+
+static int after_main(struct job *j, struct cay_error *err)
+{
+	j->ran = true;
+	return job_clean(j) == 0 ? 0 : get_files(j, err);
+}
+
+static int after_clean(struct job *j, struct cay_error *err)
+{
+	if (job_clean(j) == 0)
+		return 0;
+	return j->ran && !j->failed ? get_files(j, err) : 1;
 }
 
 /* The step is done: 0 when the next has begun, 1 when there is none, -1. */
@@ -220,6 +233,8 @@ static int step_on(struct job *j, struct cay_error *err)
 		return after_compile(j, err);
 	case STEP_MAIN:
 		return after_main(j, err);
+	case STEP_CLEAN:
+		return after_clean(j, err);
 	case STEP_RUN:
 	case STEP_GET:
 	case STEP_OVER:
@@ -233,14 +248,24 @@ static bool runs_program(const struct job *j)
 	return j->step == STEP_RUN || j->step == STEP_COMPILE || j->step == STEP_MAIN;
 }
 
+/* However it ended, what was put there for it alone does not stay. */
+static void conclude(struct job *j)
+{
+	drop_call(j);
+	job_io_close(j); /* their end is no step any more */
+	if (job_clean(j) != 0)
+		finish(j);
+}
+
 static void on_next(struct loop_timer *t)
 {
 	struct job *j = t->ctx;
 	struct cay_error err;
 	int r;
 
-	if (j->failed || (j->watched.cause != CAUSE_NONE && !runs_program(j))) {
-		finish(j);
+	if (j->step != STEP_CLEAN &&
+	    (j->failed || (j->watched.cause != CAUSE_NONE && !runs_program(j)))) {
+		conclude(j);
 		return;
 	}
 	if (runs_program(j)) {
@@ -255,7 +280,7 @@ static void on_next(struct loop_timer *t)
 	if (r < 0)
 		job_fail(j, &err);
 	else if (r == 1)
-		finish(j);
+		conclude(j);
 }
 
 static void note_isolation(struct job *j, const struct service_report *r)
@@ -318,7 +343,10 @@ bool job_report(struct job *j, const struct service_report *r)
 		note_ready(j, r);
 		break;
 	case REPORT_FAILED:
-		job_fail(j, &r->error);
+		if (j->step == STEP_CLEAN)
+			job_go_on(j);
+		else
+			job_fail(j, &r->error);
 		break;
 	case REPORT_EXITED:
 		if (!runs_program(j))
@@ -330,6 +358,7 @@ bool job_report(struct job *j, const struct service_report *r)
 		note_gone(j, r);
 		break;
 	case REPORT_USAGE:
+	case REPORT_STOCK:
 		return false;
 	}
 	return true;
@@ -352,6 +381,7 @@ static struct job *job_new(const struct job_place *place, struct job_order *o)
 	*o = (struct job_order){.script = SCRIPT_NONE};
 	/* What borrowed from the script's own buffer still does: the bytes did not move. */
 	j->start_ns = clock_now_ns();
+	command_build_dir(&j->order.body->spec, j->build);
 	j->status = -1;
 	j->own = (struct island_ref){.ctx = j, .report = on_report};
 	j->next = (struct loop_timer){.fire = on_next, .ctx = j};

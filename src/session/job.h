@@ -4,7 +4,7 @@
  *
  *   own island:   RUN                          where there is nothing to do but run
  *                 MAKE, PUT, COMPILE, PROGRAM, GET, KILL
- *   live island:        PUT, COMPILE, PROGRAM, GET
+ *   live island:        PUT, COMPILE, PROGRAM, CLEAN, GET
  */
 #pragma once
 

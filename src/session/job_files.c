@@ -6,13 +6,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What an agent may do nothing for. */
-#define IDLE_MS 30000
+/* Whether its compiler has a directory of its own, which nobody else makes. */
+static bool has_build_dir(const struct job *j)
+{
+	return j->order.body->spec.own[0] && j->order.plan->compile.len > 0;
+}
 
-/* The request's files, and behind them the script. */
+/* The request's files, and behind them the build directory and the script. */
 static size_t count(const struct job *j)
 {
-	return j->order.body->n_files + (j->order.script.path[0] ? 1 : 0);
+	return j->order.body->n_files + has_build_dir(j) + (j->order.script.path[0] ? 1 : 0);
 }
 
 bool job_has_files(const struct job *j)
@@ -28,49 +31,38 @@ static const char *agent_path(const struct job *j, const char *path)
 	return path + strlen(ISLAND_WORKSPACE "/");
 }
 
-static void nth(const struct job *j, size_t n, struct agent_file *ret, const char **ret_data)
+static void nth(const void *ctx, size_t n, struct agent_file *ret, const char **ret_data)
 {
+	const struct job *j = ctx;
 	const struct job_order *o = &j->order;
-	bool script = n == o->body->n_files;
-	const char *path = script ? o->script.path : o->body->files[n].path;
 
-	*ret = (struct agent_file){
-		.type = AGENT_FILE,
-		.mode = 0644,
-		.path = agent_path(j, path),
-		.target = "",
-		.size = script ? o->script.len : o->body->files[n].size,
-	};
-	*ret_data = script ? o->script.data : o->body->files[n].data;
+	if (n < o->body->n_files) {
+		*ret = files_put_entry(&o->body->files[n]);
+		ret->path = agent_path(j, o->body->files[n].path);
+		*ret_data = o->body->files[n].data;
+		return;
+	}
+	*ret = (struct agent_file){.target = ""};
+	*ret_data = "";
+	if (n == o->body->n_files && has_build_dir(j)) {
+		ret->type = AGENT_DIR;
+		ret->mode = 0700;
+		ret->path = agent_path(j, j->build);
+		return;
+	}
+	ret->type = AGENT_FILE;
+	ret->mode = 0644;
+	ret->path = agent_path(j, o->script.path);
+	ret->size = o->script.len;
+	*ret_data = o->script.data;
 }
 
-/* As much as there is room for. */
 static void send_files(struct job *j)
 {
-	struct agent_file file;
-	const char *data;
 	struct cay_error err;
-	int r;
 
-	for (; j->put_next < count(j); j->put_next++) {
-		nth(j, j->put_next, &file, &data);
-		r = j->put_named ? 0 : agent_call_entry(j->call, &file);
-		if (r == -EAGAIN)
-			return;
-		if (r < 0) {
-			(void)cay_fail(&err, CAY_E_INVALID, -r, "put %.256s", file.path);
-			job_fail(j, &err);
-			return;
-		}
-		j->put_named = true;
-		j->put_done += agent_call_send(j->call, data + j->put_done,
-					       (size_t)file.size - j->put_done);
-		if (j->put_done < file.size)
-			return;
-		j->put_named = false;
-		j->put_done = 0;
-	}
-	agent_call_end(j->call);
+	if (files_put_send(&j->put, &err) < 0)
+		job_fail(j, &err);
 }
 
 static void on_room(void *ctx)
@@ -93,13 +85,14 @@ static const struct agent_sink put_sink = {.room = on_room, .done = on_done};
 int job_put(struct job *j, struct cay_error *err)
 {
 	const struct agent_ask ask = {
-		.op = AGENT_TREE_IN, .path = j->order.direct ? "." : "/", .idle_ms = IDLE_MS};
+		.op = AGENT_TREE_IN, .path = j->order.direct ? "." : "/", .idle_ms = FILES_IDLE_MS};
 
 	j->step = STEP_PUT;
 	j->call = files_call(j->place.loop, j->place.islands, j->ref, j->order.plan, &ask,
 			     &put_sink, j, &j->command, err);
 	if (!j->call)
 		return -1;
+	j->put = (struct files_put){.call = j->call, .count = count(j), .nth = nth, .ctx = j};
 	send_files(j);
 	return 0;
 }
@@ -189,7 +182,7 @@ int job_get(struct job *j, struct cay_error *err)
 				.flags = AGENT_GET,
 				.path = j->order.direct ? "." : ISLAND_WORKSPACE,
 				.length = FILES_JSON_BYTES,
-				.idle_ms = IDLE_MS};
+				.idle_ms = FILES_IDLE_MS};
 	char *globs = globs_of(&j->order.body->spec.get, &ask.arg_len);
 
 	j->step = STEP_GET;
@@ -200,4 +193,34 @@ int job_get(struct job *j, struct cay_error *err)
 			     &get_sink, j, &j->command, err);
 	free(globs);
 	return j->call ? 0 : -1;
+}
+
+static void on_cleaned(void *ctx, const struct agent_end *end _unused_,
+		       const struct cay_error *err _unused_)
+{
+	job_go_on(ctx);
+}
+
+static const struct agent_sink clean_sink = {.done = on_cleaned};
+
+int job_clean(struct job *j)
+{
+	const struct script *script = &j->order.script;
+	const char *const left[] = {has_build_dir(j) ? j->build : NULL,
+				    script->passing ? script->path : NULL};
+	struct agent_ask ask = {
+		.op = AGENT_REMOVE, .flags = AGENT_RECURSIVE, .idle_ms = FILES_IDLE_MS};
+	struct cay_error unused;
+
+	while (j->cleaned < ARRAY_LEN(left) && j->ref->number) {
+		ask.path = left[j->cleaned++];
+		if (!ask.path)
+			continue;
+		j->step = STEP_CLEAN;
+		j->call = files_call(j->place.loop, j->place.islands, j->ref, j->order.plan, &ask,
+				     &clean_sink, j, &j->command, &unused);
+		if (j->call)
+			return 0;
+	}
+	return 1;
 }

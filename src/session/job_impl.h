@@ -3,7 +3,9 @@
  */
 #pragma once
 
+#include "policy/command.h"
 #include "session/files_call.h"
+#include "session/files_put.h"
 #include "session/job.h"
 
 enum job_step {
@@ -12,6 +14,7 @@ enum job_step {
 	STEP_PUT,     /* files in */
 	STEP_COMPILE, /* a command */
 	STEP_MAIN,    /* the command */
+	STEP_CLEAN,   /* what was put there for it alone goes */
 	STEP_GET,     /* files out */
 	STEP_OVER,
 };
@@ -41,9 +44,11 @@ struct job {
 	size_t input_done;
 	/* Files. */
 	struct agent_call *call;
-	size_t put_next, put_done; /* which file, and how much of it */
-	bool put_named;            /* its name is out */
+	struct files_put put;
+	char build[BUILD_SIZE]; /* where its compiler works */
 	uint64_t get_bytes;
+	unsigned cleaned; /* how many of what it leaves */
+	bool ran;         /* the program's own step is behind it */
 	/* How it ended. */
 	bool reported; /* how the program ended is known */
 	bool failed;
@@ -70,3 +75,6 @@ void job_io_close(struct job *j);
 bool job_has_files(const struct job *j);
 int job_put(struct job *j, struct cay_error *err);
 int job_get(struct job *j, struct cay_error *err);
+
+/* The next of what it leaves on a live island. 1: there is none. What can't go stays. */
+int job_clean(struct job *j);

@@ -35,13 +35,16 @@ int job_order_make(struct job_order *o, const struct settings *settings, struct 
 		   struct cay_error *err)
 {
 	struct spec *spec = &body->spec;
+	const char *script;
 
 	*o = (struct job_order){.body = body, .settings = settings, .script = SCRIPT_NONE};
 	if (choose_runtime(o, err) < 0 ||
 	    (spec->kind == SPEC_CODE && script_of_code(spec, &o->script, err) < 0))
 		return -1;
-	if (plan_make(spec, settings, o->has_runtime ? &o->runtime : NULL,
-		      o->script.path[0] ? o->script.path : NULL, &o->plan, err) < 0)
+	/* A file is there already. */
+	script = spec->kind == SPEC_FILE ? spec->file : o->script.path[0] ? o->script.path : NULL;
+	if (plan_make(spec, settings, o->has_runtime ? &o->runtime : NULL, script, &o->plan, err) <
+	    0)
 		return -1;
 	if (o->plan->limits.output_bytes <= LIMIT_SERVED_OUTPUT)
 		return 0;

@@ -38,24 +38,44 @@ static int find_roots(struct sandboxes *all, struct cay_error *err)
 	return 0;
 }
 
-static void answer(struct sandbox *s, const struct cay_error *err)
+static void answer_first(struct sandbox *s, struct sandbox_wait **list, const struct cay_error *err)
 {
-	struct sandbox_wait *w = s->waits;
+	struct sandbox_wait *w = *list;
 
 	if (!w)
 		return;
-	s->waits = w->next;
+	*list = w->next;
 	if (w->fn)
 		w->fn(w->ctx, s, err);
 	free(w);
 }
 
-static void answer_all(struct sandbox *s, const struct cay_error *err)
+static void answer(struct sandbox *s, const struct cay_error *err)
+{
+	answer_first(s, &s->waits, err);
+}
+
+void sandbox_waits_free(struct sandbox_wait *list)
+{
+	while (list) {
+		struct sandbox_wait *w = list;
+
+		list = w->next;
+		free(w);
+	}
+}
+
+void sandbox_answer_list(struct sandbox *s, struct sandbox_wait **list, const struct cay_error *err)
 {
 	s->busy++; /* what is told of it may end it */
-	while (s->waits)
-		answer(s, err);
+	while (*list)
+		answer_first(s, list, err);
 	s->busy--;
+}
+
+static void answer_all(struct sandbox *s, const struct cay_error *err)
+{
+	sandbox_answer_list(s, &s->waits, err);
 }
 
 /*
@@ -68,6 +88,7 @@ static void note_stopped(struct sandbox *s, const char *reason)
 	struct cay_error err;
 
 	s->state = SANDBOX_STOPPED;
+	s->stopping = NULL;
 	s->stands = false;
 	s->memory_bytes = s->processes = 0;
 	if (store)
@@ -140,12 +161,8 @@ static void sandbox_free(struct sandbox *s)
 		*at = s->next;
 	islands_forget(s->all->config.place.islands, &s->ref);
 	logs_done(&s->logs);
-	while (s->waits) {
-		struct sandbox_wait *w = s->waits;
-
-		s->waits = w->next;
-		free(w);
-	}
+	sandbox_waits_free(s->waits);
+	sandbox_put_free(s);
 	request_body_done(s->body);
 	free(s->body);
 	free(s->plan);
@@ -216,6 +233,17 @@ void sandbox_end(struct sandbox *s, const char *reason)
 	sandbox_look_for_end(s);
 }
 
+void sandbox_retire(struct sandbox *s, const char *reason)
+{
+	if (!s->body->persistent) {
+		sandbox_end(s, reason);
+	} else if (s->ref.number) {
+		s->stopping = reason;
+		/* What runs there is told by its end. */
+		islands_kill(s->all->config.place.islands, &s->ref, 0, CAUSE_CANCELLED);
+	}
+}
+
 static void on_ready(struct sandbox *s, const struct service_report *r)
 {
 	struct cay_error err;
@@ -228,6 +256,11 @@ static void on_ready(struct sandbox *s, const struct service_report *r)
 	if (sandbox_keep(s, &err) < 0 && s->body->persistent) {
 		answer_all(s, &err);
 		sandbox_end(s, "it could not be remembered");
+		return;
+	}
+	/* One that is started again has them. */
+	if (s->body->n_files > 0 && !s->woken) {
+		sandbox_put_files(s);
 		return;
 	}
 	while (s->waits && s->waits->kind == SERVICE_MAKE)
@@ -264,7 +297,9 @@ static void on_usage(struct sandbox *s, const struct service_report *r)
 /* Its island ended: because we wanted it, or by itself, which nothing of it survives. */
 static void on_gone(struct sandbox *s, const struct service_report *r)
 {
-	const char *why = r->cause == CAUSE_MEMORY ? "out of memory" : "its first process ended";
+	const char *why = s->stopping                ? s->stopping
+			  : r->cause == CAUSE_MEMORY ? "out of memory"
+						     : "its first process ended";
 	struct cay_error err;
 
 	s->stands = false;
@@ -321,6 +356,7 @@ static void on_report(struct island_ref *ref, const struct service_report *r)
 		on_gone(s, r);
 		break;
 	case REPORT_EXITED:
+	case REPORT_STOCK:
 		break;
 	}
 }
@@ -392,24 +428,24 @@ int sandbox_ask(struct sandbox *s, enum service_request_kind kind, sandbox_answe
 }
 
 /* The island is made for a program that does nothing. */
-static int make_plan(struct sandbox *s, const struct settings *settings, struct cay_error *err)
+static int make_plan(struct sandboxes *all, const char *id, const struct settings *settings,
+		     struct request_body *body, struct plan **ret, struct cay_error *err)
 {
-	struct spec *spec = &s->body->spec;
-
+	struct spec *spec = &body->spec;
 	uint64_t max = settings->maximum.timeout_ms;
 
 	spec->kind = SPEC_ARGV;
-	spec->live_roots = &s->all->roots;
+	spec->live_roots = &all->roots;
 	/* A host directory stays by itself. */
-	spec->kept = s->body->persistent && !spec->workspace.source ? s->id : NULL;
+	spec->kept = body->persistent && !spec->workspace.source ? id : NULL;
 	if (!spec->limits.timeout_ms) /* a command's */
 		spec->limits.timeout_ms =
 			max && max < SANDBOX_COMMAND_DEFAULT_MS ? max : SANDBOX_COMMAND_DEFAULT_MS;
 	if (spec->args.len == 0 && strv_add(&spec->args, "/bin/true") < 0)
 		return cay_fail(err, CAY_E_INTERNAL, ENOMEM, "make the sandbox");
-	if (plan_make(spec, settings, NULL, NULL, &s->plan, err) < 0)
+	if (plan_make(spec, settings, NULL, NULL, ret, err) < 0)
 		return -1;
-	spec->limits = s->plan->limits; /* commands get what was decided, not what was asked */
+	spec->limits = (*ret)->limits; /* commands get what was decided, not what was asked */
 	return 0;
 }
 
@@ -442,6 +478,21 @@ static int check_new(const struct sandboxes *all, const struct owner *owner,
 	return 0;
 }
 
+int sandbox_plan(struct sandboxes *all, const struct owner *owner, const struct settings *settings,
+		 struct request_body *body, struct plan **ret, struct cay_error *err)
+{
+	char id[ID_SIZE];
+	int r;
+
+	if (check_new(all, owner, body, err) < 0)
+		return -1;
+	if (id_make("sbx", id) < 0)
+		return cay_fail(err, CAY_E_INTERNAL, errno, "name the sandbox");
+	r = make_plan(all, id, settings, body, ret, err);
+	body->spec.kept = NULL; /* the name ends here */
+	return r;
+}
+
 int sandbox_create(struct sandboxes *all, const struct owner *owner,
 		   const struct settings *settings, struct request_body *body,
 		   sandbox_answer_fn *fn, void *ctx, struct cay_error *err)
@@ -466,7 +517,8 @@ int sandbox_create(struct sandboxes *all, const struct owner *owner,
 	set_times(s);
 	s->next = all->list;
 	all->list = s;
-	if (make_plan(s, settings, err) < 0 || wait_for(s, SERVICE_MAKE, fn, ctx, err) < 0 ||
+	if (make_plan(all, s->id, settings, body, &s->plan, err) < 0 ||
+	    wait_for(s, SERVICE_MAKE, fn, ctx, err) < 0 ||
 	    islands_make(all->config.place.islands, &s->ref, s->plan, 0, NULL, err) < 0) {
 		sandbox_free(s);
 		return -1;
@@ -479,7 +531,7 @@ int sandbox_enter_stopped(struct sandboxes *all, struct sandbox *s, struct cay_e
 	s->all = all;
 	s->ref = (struct island_ref){.ctx = s, .report = on_report};
 	s->state = SANDBOX_STOPPED;
-	if (make_plan(s, all->config.settings, err) < 0)
+	if (make_plan(all, s->id, all->config.settings, s->body, &s->plan, err) < 0)
 		return -1;
 	s->next = all->list;
 	all->list = s;

@@ -43,6 +43,7 @@ struct sandbox {
 	enum sandbox_state state;
 	bool stands;                                  /* the island is there */
 	bool woken;                                   /* it was stopped before */
+	const char *stopping;                         /* why it is being stopped; or NULL */
 	int64_t created_ms, last_used_ms, expires_ms; /* since 1970; expires 0: never */
 	int64_t touched_ms;                           /* the last_used_ms that the store knows */
 	uint64_t idle_timeout_ms;
@@ -51,6 +52,7 @@ struct sandbox {
 	struct sandbox_job *jobs;
 	size_t busy;                /* commands, calls and terminals under way */
 	struct sandbox_wait *waits; /* who waits for the launcher's answer */
+	struct sandbox_put *put;    /* the files it begins with are under way; or NULL */
 	uint64_t memory_bytes;      /* as of the last look */
 	uint32_t processes;
 	struct usage usage;
@@ -80,12 +82,16 @@ typedef void sandbox_answer_fn(void *ctx, struct sandbox *s, const struct cay_er
 
 /*
  * body is taken over, also on failure. settings: the operator's, within the owner's
- * bounds; not kept. The answer comes when the island stands; a sandbox whose island
- * could not be made has ended by then (s is valid in the call alone).
+ * bounds; not kept. The answer comes when the island stands and its files are there; a
+ * sandbox that could not be made has ended by then (s is valid in the call alone).
  */
 int sandbox_create(struct sandboxes *all, const struct owner *owner,
 		   const struct settings *settings, struct request_body *body,
 		   sandbox_answer_fn *fn, void *ctx, struct cay_error *err);
+
+/* What would be made: its plan, the caller's to free. body stays the caller's. */
+int sandbox_plan(struct sandboxes *all, const struct owner *owner, const struct settings *settings,
+		 struct request_body *body, struct plan **ret, struct cay_error *err);
 
 /* By id, or by the name of one of the viewer's own. CAY_E_NOT_FOUND; CAY_E_EXPIRED for one that
  * was. */
@@ -95,8 +101,11 @@ struct sandbox *sandbox_find(struct sandboxes *all, const struct viewer *v, cons
 typedef void sandbox_each_fn(void *ctx, struct sandbox *s);
 void sandboxes_each(struct sandboxes *all, const struct viewer *v, sandbox_each_fn *fn, void *ctx);
 
-/* Ends it. reason: "deleted", "idle", "expired", "launcher". */
+/* Ends it. reason: "deleted", "idle", "expired" and the like. */
 void sandbox_end(struct sandbox *s, const char *reason);
+
+/* The same for one whose owner is gone; a persistent one is stopped, and keeps its workspace. */
+void sandbox_retire(struct sandbox *s, const char *reason);
 
 /*
  * SERVICE_FREEZE, SERVICE_THAW, SERVICE_USAGE. CAY_E_CONFLICT where it makes no sense in

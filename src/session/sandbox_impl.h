@@ -33,6 +33,15 @@ struct sandbox_terminal {
 	void *ctx;
 };
 
+/* Tells all of a list, which is empty then; err NULL where it is well. */
+void sandbox_answer_list(struct sandbox *s, struct sandbox_wait **list,
+			 const struct cay_error *err);
+void sandbox_waits_free(struct sandbox_wait *list);
+
+/* sandbox_put.c: the files it begins with; then those who wait for it are told. */
+void sandbox_put_files(struct sandbox *s);
+void sandbox_put_free(struct sandbox *s);
+
 /* Frees one that has ended, once nobody holds anything of it. */
 void sandbox_look_for_end(struct sandbox *s);
 

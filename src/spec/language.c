@@ -172,7 +172,7 @@ const struct language languages[] = {
 		.dirs = {{"lib/go-1.*/bin", 11, 40}},
 		.compile = {"{program}", "build", "-o", "{build}/main", "{script}"},
 		.run = {"{build}/main"},
-		.env = {"GOCACHE={build}/cache", "GOPATH={build}/go", "GOTOOLCHAIN=local",
+		.env = {"GOCACHE={shared}/cache", "GOPATH={shared}/go", "GOTOOLCHAIN=local",
 			"GOFLAGS=-buildvcs=false", "GOTELEMETRY=off"},
 		.versions = {{"../VERSION", "go"}},
 		.package = "golang-go",

@@ -88,6 +88,28 @@ SETTER(set_filename)
 	return island_path_ok(path) ? 0 : field_invalid(err, "names no file");
 }
 
+/* One that is there when the program begins: in a workspace, or put there before. */
+SETTER(set_file)
+{
+	struct spec *s = &body(r)->spec;
+
+	s->kind = SPEC_FILE;
+	if (request_read_path(v, &s->file, err) < 0)
+		return -1;
+	if (!s->language)
+		s->language = language_by_extension(s->file);
+	if (!s->language) {
+		(void)field_invalid(err, "its name says no language");
+		return cay_hint(err, "say it: language");
+	}
+	if (s->language->has_entry) {
+		(void)cay_fail(err, CAY_E_UNSUPPORTED, 0, "%s has to be sent as code",
+			       s->language->name);
+		return cay_hint(err, "where it begins is read from the source, which is there");
+	}
+	return 0;
+}
+
 /* A line for the shell is code of the shell's: as long as code may be, and with arguments. */
 SETTER(set_command)
 {
@@ -115,7 +137,7 @@ SETTER(set_args)
 	struct spec *s = &body(r)->spec;
 
 	if (s->kind == SPEC_ARGV)
-		return field_invalid(err, "goes with code or command: argv has its own");
+		return field_invalid(err, "goes with code, command or file: argv has its own");
 	return field_strings(r, v, &s->args, err);
 }
 
@@ -442,6 +464,7 @@ static const struct field fields[] = {
 	{"version", TAKES_STR, set_version, PROGRAM},
 	{"code", TAKES_STR, set_code, PROGRAM},
 	{"command", TAKES_STR, set_command, PROGRAM},
+	{"file", TAKES_STR, set_file, PROGRAM},
 	{"filename", TAKES_STR, set_filename, PROGRAM},
 	{"argv", TAKES_ARRAY, set_argv, PROGRAM},
 	{"args", TAKES_ARRAY, set_args, PROGRAM},
@@ -478,13 +501,19 @@ static const struct field fields[] = {
 
 static int count_programs(const struct json *j)
 {
-	return !!json_get(j, "code") + !!json_get(j, "command") + !!json_get(j, "argv");
+	static const char *const names[] = {"code", "command", "file", "argv"};
+	int n = 0;
+
+	for (size_t i = 0; i < ARRAY_LEN(names); i++)
+		n += json_get(j, names[i]) != NULL;
+	return n;
 }
 
 static int not_one(struct cay_error *err, const char *what)
 {
 	(void)field_invalid(err, what);
-	return cay_hint(err, "code in a language, a command for sh, or an argv: one of them");
+	return cay_hint(
+		err, "code in a language, a file of it, a command for sh, or an argv: one of them");
 }
 
 int request_read(struct request_body *ret, enum request_place place, const struct json *j,
@@ -500,7 +529,7 @@ int request_read(struct request_body *ret, enum request_place place, const struc
 		return cay_wrap(err, "the request");
 	/* Of two, the setters would make what they can; that there is none may be a misspelling. */
 	if (place != REQUEST_SANDBOX && count_programs(j) > 1)
-		return not_one(err, "more than one of code, command and argv");
+		return not_one(err, "more than one of code, command, file and argv");
 	if (fields_read(&r, fields, ARRAY_LEN(fields), j, err) < 0)
 		return reader_fail(&r, err);
 	if (place != REQUEST_SANDBOX && count_programs(j) == 0)
@@ -533,14 +562,21 @@ int request_parse(struct request_body *ret, enum request_place place, const char
 	return ret->persistent ? keep_text(ret, text, len, err) : 0;
 }
 
-void request_body_done(struct request_body *q)
+void request_files_done(struct request_body *q)
 {
-	spec_done(&q->spec);
 	for (size_t i = 0; i < q->n_files; i++) {
 		free(q->files[i].path);
 		free(q->files[i].data);
 	}
 	free(q->files);
+	q->files = NULL;
+	q->n_files = 0;
+}
+
+void request_body_done(struct request_body *q)
+{
+	spec_done(&q->spec);
+	request_files_done(q);
 	free(q->stdin_data);
 	free(q->name);
 	free(q->text);

@@ -32,13 +32,15 @@ struct request_file {
 	char *path; /* absolute, on the island */
 	char *data;
 	size_t size;
+	bool executable;
 };
 
 struct request_body {
 	/*
-	 * A run and a command have code or an argv in it, with a language if it is
-	 * code; a sandbox has neither, and its kind says nothing. Sources of mounts
-	 * are absolute. get is in spec.get; files are not in spec.put.
+	 * A run and a command have code, a file or an argv in it, with a language if it
+	 * is no argv; a sandbox has none, and its kind says nothing. A file is the
+	 * island's, and sources of mounts are absolute. get is in spec.get; files are not
+	 * in spec.put.
 	 */
 	struct spec spec;
 	bool background, dry_run;
@@ -70,6 +72,9 @@ int request_read(struct request_body *ret, enum request_place place, const struc
 		 struct cay_error *err);
 
 void request_body_done(struct request_body *q);
+
+/* Only its files, once they are where they belong. */
+void request_files_done(struct request_body *q);
 
 /* Whether text can be a sandbox's name: letters, digits, '-', '_', '.'; no id. */
 bool request_name_ok(const char *text);

@@ -9,8 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SETTER(name) \
-	static int name(struct reader *r _unused_, const struct json *v, struct cay_error *err)
+#define SETTER(name)                                                     \
+	static int name(struct reader *r _unused_, const struct json *v, \
+			struct cay_error *err _unused_)
 
 static struct request_body *body(const struct reader *r)
 {
@@ -32,22 +33,26 @@ static char *island_path(const char *path)
 	return asprintf(&full, "%s/%s", ISLAND_WORKSPACE, path) < 0 ? NULL : full;
 }
 
-SETTER(set_file_path)
+int request_read_path(const struct json *v, char **ret, struct cay_error *err)
 {
-	struct request_file *f = last_file(r);
-	const char *s = field_str(v, err);
+	const char *s = field_str(v, err), *path;
 
 	if (!s)
 		return -1;
-	f->path = island_path(s);
-	if (!f->path)
+	path = *ret = island_path(s);
+	if (!path)
 		return field_no_memory(err);
-	if (island_workdir_ok(f->path) && strcmp(f->path, "/") != 0 &&
-	    strcmp(f->path, "/proc") != 0 && strcmp(f->path, ISLAND_WORKSPACE) != 0)
+	if (island_workdir_ok(path) && strcmp(path, "/") != 0 && strcmp(path, "/proc") != 0 &&
+	    strcmp(path, ISLAND_WORKSPACE) != 0)
 		return 0;
 	(void)field_invalid(err, "names no file");
 	return cay_hint(err, "a path in the workspace, or an absolute one on the island; "
 			     "without '.', '..' and empty parts");
+}
+
+SETTER(set_file_path)
+{
+	return request_read_path(v, &last_file(r)->path, err);
 }
 
 SETTER(set_file_data)
@@ -62,10 +67,17 @@ SETTER(set_file_text)
 	return field_bytes(v, &last_file(r)->data, &last_file(r)->size, err);
 }
 
+SETTER(set_file_executable)
+{
+	last_file(r)->executable = json_bool(v);
+	return 0;
+}
+
 static const struct field file_fields[] = {
 	{"path", TAKES_STR, set_file_path, 0},
 	{"data", TAKES_STR, set_file_data, 0},
 	{"text", TAKES_STR, set_file_text, 0},
+	{"executable", TAKES_BOOL, set_file_executable, 0},
 };
 
 static int read_file(struct reader *r, const struct json *v, struct cay_error *err)

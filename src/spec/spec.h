@@ -6,6 +6,7 @@
 
 #include "base/strv.h"
 #include "core/error.h"
+#include "core/id.h"
 #include "core/limits.h"
 #include "spec/language.h"
 
@@ -18,7 +19,7 @@
 
 enum spec_kind {
 	SPEC_CODE, /* code in a language */
-	SPEC_FILE, /* a script on the host, copied in */
+	SPEC_FILE, /* a script: on the host, copied in; of an API's request, on the island */
 	SPEC_ARGV, /* a program of the island's */
 };
 
@@ -85,6 +86,11 @@ struct spec {
 	const struct strv *live_roots;
 	/* For a sandbox that is persistent: its workspace's name (borrowed), or NULL. */
 	const char *kept;
+	/*
+	 * For a program beside others on a live island: what is put there for it alone
+	 * carries this in its name, as they may be at it at the same time. Else "".
+	 */
+	char own[ID_SIZE];
 };
 
 void spec_done(struct spec *s);

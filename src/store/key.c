@@ -7,6 +7,7 @@
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 
@@ -22,6 +23,41 @@ int hash_make(const void *data, size_t len, struct hash *ret, struct cay_error *
 bool hash_is(const struct hash *a, const struct hash *b)
 {
 	return CRYPTO_memcmp(a->bytes, b->bytes, HASH_SIZE) == 0;
+}
+
+struct hasher {
+	EVP_MD_CTX *context;
+	bool failed;
+};
+
+struct hasher *hasher_new(void)
+{
+	struct hasher *h = calloc(1, sizeof(*h));
+
+	if (!h)
+		return NULL;
+	h->context = EVP_MD_CTX_new();
+	if (h->context && EVP_DigestInit_ex(h->context, EVP_sha256(), NULL) == 1)
+		return h;
+	hasher_free(h);
+	return NULL;
+}
+
+void hasher_add(struct hasher *h, const void *data, size_t len)
+{
+	h->failed = h->failed || EVP_DigestUpdate(h->context, data, len) != 1;
+}
+
+int hasher_end(struct hasher *h, struct hash *ret)
+{
+	return h->failed || EVP_DigestFinal_ex(h->context, ret->bytes, NULL) != 1 ? -1 : 0;
+}
+
+void hasher_free(struct hasher *h)
+{
+	if (h)
+		EVP_MD_CTX_free(h->context);
+	free(h);
 }
 
 /* base64url, without padding: as it may stand in a URL, a header and a shell. */

@@ -26,6 +26,14 @@ int hash_make(const void *data, size_t len, struct hash *ret, struct cay_error *
 /* In a time that does not depend on where they differ. */
 bool hash_is(const struct hash *a, const struct hash *b);
 
+/* The same of what comes in pieces. NULL: it can't be had. */
+struct hasher;
+struct hasher *hasher_new(void);
+void hasher_add(struct hasher *h, const void *data, size_t len);
+/* 0, or -1 where a piece was not taken. */
+int hasher_end(struct hasher *h, struct hash *ret);
+void hasher_free(struct hasher *h);
+
 /* The caller wipes it when it was shown: key_wipe(). */
 int key_make(char key[KEY_SIZE], struct cay_error *err);
 void key_wipe(char key[KEY_SIZE]);

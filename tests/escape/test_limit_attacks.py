@@ -394,15 +394,15 @@ FILTER = r"""#define _GNU_SOURCE
 #include <unistd.h>
 int main(int argc, char **argv)
 {
-	static struct sock_filter code[4096];
-	struct sock_fprog all = {4096, code};
-	long r;
-	for (int n = 0; n < 4096; n++) code[n] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
-	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-	r = strcmp(argv[1], "prctl") ? syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, atoi(argv[1]), &all)
-				     : prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &all);
-	puts(r < 0 ? strerrorname_np(errno) : "worked");
-	return 0;
+    static struct sock_filter code[4096];
+    struct sock_fprog all = {4096, code};
+    long r;
+    for (int n = 0; n < 4096; n++) code[n] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+    r = strcmp(argv[1], "prctl") ? syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, atoi(argv[1]), &all)
+                     : prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &all);
+    puts(r < 0 ? strerrorname_np(errno) : "worked");
+    return 0;
 }
 """
 

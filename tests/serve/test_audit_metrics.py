@@ -135,6 +135,20 @@ def test_metrics(daemon):
     assert buckets == sorted(buckets)
 
 
+def test_pools(daemon):
+    """What stands ready is used, and made again."""
+    if daemon.who != "root":
+        assert daemon.metric('cay_pool_size{pool="networks"}') == 0
+        return
+    wait_until(lambda: daemon.metric('cay_pool_size{pool="islands"}') > 0, 10, "islands ahead")
+    full = daemon.metric('cay_pool_size{pool="islands"}')
+    with daemon.events("POST", "/v1/runs", {"code": "input()"}) as events:
+        events.until("start")
+    daemon.run("pass")
+    wait_until(lambda: daemon.metric('cay_pool_size{pool="islands"}') >= full, 10, "islands made again")
+    assert daemon.metric('cay_pool_size{pool="cgroups"}') > 0
+
+
 def test_labels_are_bounded(daemon):
     def names():
         return set(parse(daemon.get("/metrics").body.decode()))

@@ -281,6 +281,14 @@ def test_ids_that_would_act(cli, server):
     fails(cli("create"))
 
 
+def test_runtimes_that_would_act(cli, server):
+    runtime = {"language": "python", "version": EVIL, "program": EVIL, "tool": EVIL, "source": EVIL, "lacks": EVIL}
+    for found in ([runtime, 7, None, {}, {"language": "python"}], {}, None):
+        server.answer = lambda *_: http(200, {"runtimes": found, "missing": []})
+        done = cli("runtimes")
+        assert "\x1b" not in done.text and done.rc == 0, done.errors
+
+
 def test_names_that_would_act(cli, server):
     box = {"id": EVIL, "name": EVIL, "state": [], "created": "x", "last_used": 1 << 62, "expires": -5}
     server.answer = lambda *_: http(200, {"sandboxes": [box, 7, None, {}], "cursor": None})

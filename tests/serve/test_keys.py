@@ -1,5 +1,6 @@
 """Keys: who gets in, what a key may have, and that no key sees another's things."""
 
+import contextlib
 import hashlib
 import http.client
 import re
@@ -238,6 +239,43 @@ def test_a_terminal_from_another_site_is_refused(daemon, key):
     sandbox = Sandbox(daemon, name, text)
     Terminal(sandbox).socket.close()
     sandbox.request("DELETE").ok()
+
+
+def test_nothing_of_a_revoked_key_goes_on(daemon, key):
+    (text, key_id), (other, _) = key(), key()
+    box = daemon.post("/v1/sandboxes", {}, key=text).ok(201)["id"]
+    kept = daemon.post("/v1/sandboxes", {"persistent": True}, key=text).ok(201)["id"]
+    daemon.post(f"/v1/sandboxes/{kept}/runs", {"command": "echo 1 >f"}, key=text).ok()
+    theirs = daemon.post("/v1/runs", {"code": SLOW, "background": True}, key=other).ok(202)["id"]
+    printing = "while true; do echo more; sleep 0.1; done"  # so that there is an event to follow
+    behind = [daemon.post(f"/v1{on}/runs", {"command": printing, "background": True}, key=text).ok(202)["id"]
+              for on in ("", f"/sandboxes/{box}", f"/sandboxes/{kept}")]
+    terminal = Terminal(Sandbox(daemon, box, text))
+    streams = [daemon.events("GET", path, key=text)
+               for path in ("/v1/events", f"/v1/sandboxes/{box}/logs?follow=true", f"/v1/runs/{behind[0]}/events",
+                            f"/v1/sandboxes/{kept}/files/watch?path=.")]
+    streams.append(daemon.events("POST", "/v1/runs", {"code": SLOW}, key=text))
+    assert [s.status for s in streams] == [200] * 5
+    daemon.delete(f"/v1/keys/{key_id}").ok(204)
+    for stream in streams:
+        stream.socket.settimeout(10)
+        with contextlib.suppress(http.client.IncompleteRead, ConnectionError):
+            while stream.response.read(1):  # up to its end
+                pass
+        stream.close()
+    terminal.socket.settimeout(10)
+    with contextlib.suppress(ConnectionError):
+        while terminal.socket.recv(4096):
+            pass
+    terminal.socket.close()
+    for run in behind:
+        wait_until(lambda: daemon.get(f"/v1/runs/{run}").ok()["status"] == "cancelled", 10, "the end of its run")
+    assert "key was revoked" in daemon.get(f"/v1/sandboxes/{box}").refused(410, "expired")["message"]
+    wait_until(lambda: daemon.get(f"/v1/sandboxes/{kept}").ok()["state"] == "stopped", 10, "its stop")
+    assert daemon.post(f"/v1/sandboxes/{kept}/runs", {"command": "cat f"}).ok()["stdout"] == "1\n"
+    daemon.delete(f"/v1/sandboxes/{kept}").ok()
+    assert daemon.get(f"/v1/runs/{theirs}").ok()["status"] == "running"
+    daemon.delete(f"/v1/runs/{theirs}").ok(202)
 
 
 def test_events_do_not_show_others(daemon, key):

@@ -1,5 +1,8 @@
 """Sandboxes that live on: what stays, what ends, and who says so."""
 
+import concurrent.futures
+import io
+import tarfile
 import time
 
 import pytest
@@ -50,6 +53,54 @@ def test_commands_side_by_side(daemon, box):
                    "a command in the background")
 
 
+PROGRAMS = {
+    "c": '#include <stdio.h>\nint main(void) {{ puts("{0}"); }}',
+    "go": 'package main\nimport "fmt"\nfunc main() {{ fmt.Println("{0}") }}',
+    "java": 'public class Main {{ public static void main(String[] a) {{ System.out.println("{0}"); }} }}',
+    "lua": 'print("{0}")',
+}
+
+
+@pytest.mark.parametrize("language", PROGRAMS)
+def test_compilers_side_by_side(daemon, box, language):
+    """Each has its own source and its own program, and nothing of either is left."""
+    n = 2 if language == "java" else 4  # a JVM has twenty threads and more
+    out(daemon, box, "echo mine >main.c; echo mine >main.lua")
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        done = list(pool.map(lambda i: run(daemon, box, language=language, get=["*"],
+                                           code=PROGRAMS[language].format(f"I am {i}")).ok(), range(n)))
+    assert [r["stdout"] for r in done] == [f"I am {i}\n" for i in range(n)], done
+    assert {f["path"] for r in done for f in r["files"]} >= {"main.c", "main.lua"}
+    assert out(daemon, box, "cat main.c main.lua; ls; ls /tmp /tmp/cay-build | grep run_ || true") == \
+        "mine\nmine\nmain.c\nmain.lua\n"
+
+
+def test_nothing_is_left_of_a_program_that_does_not_compile(daemon, box):
+    result = run(daemon, box, language="c", code="int main(void) { return x; }").ok()
+    assert result["status"] == "failed" and "main-run_" in result["compile"]["output"], result
+    run(daemon, box, language="c", code="int main(void) { for (;;) ; }", limits={"timeout": 1}).ok()
+    assert out(daemon, box, "ls; ls /tmp/cay-build") == ""
+
+
+def test_a_file_is_run_where_it_lies(daemon, box):
+    out(daemon, box, "mkdir d; echo 'import other, sys; print(other.word, sys.argv)' >d/a.py; echo 'word = 1' >d/other.py")
+    result = run(daemon, box, file="d/a.py", args=["x"]).ok()
+    assert result["stdout"] == "1 ['/workspace/d/a.py', 'x']\n" and result["language"] == "python", result
+    files = [{"path": "b.c", "text": PROGRAMS["c"].format("compiled")}]
+    assert run(daemon, box, file="b.c", files=files).ok()["stdout"] == "compiled\n"
+    assert daemon.request("POST", "/v1/runs", json={"file": "b.c", "files": files}).ok()["stdout"] == "compiled\n"
+    assert out(daemon, box, "ls; ls /tmp/cay-build") == "b.c\nd\n"  # it is the user's, and stays
+    assert "file" in run(daemon, box, file="tool").refused(400, "invalid_request")["message"]
+    run(daemon, box, file="a.py", code="1").refused(400, "invalid_request")
+    run(daemon, box, file="A.java").refused(422, "unsupported")
+
+
+def test_a_program_includes_what_lies_beside_it(daemon, box):
+    out(daemon, box, "echo '#define WORD \"header\"' >word.h")
+    code = '#include <stdio.h>\n#include "word.h"\nint main(void) { puts(WORD); }'
+    assert run(daemon, box, language="c", code=code).ok()["stdout"] == "header\n"
+
+
 def test_a_time_out_ends_the_command_alone(daemon, box):
     out(daemon, box, "(setsid sleep 1111 >/dev/null 2>&1 &)")
     result = run(daemon, box, command="echo begun; (setsid sleep 2222 &) ; sleep 3333",
@@ -59,6 +110,32 @@ def test_a_time_out_ends_the_command_alone(daemon, box):
         wait_until(lambda: out(daemon, box, "pgrep -a sleep | cut -d' ' -f3") == "1111\n", 5,
                    "the end of what the command started")
     assert out(daemon, box, "echo well") == "well\n"
+
+
+# Processes that leave their parents, one after the other, as fast as they can.
+LEAVING = """
+import os, sys
+while True:
+    if os.fork():
+        os._exit(0)
+    os.setsid()
+"""
+
+
+def test_commands_beside_one_that_is_ended_go_on(daemon, box):
+    """With cgroups and without; and nothing of the one that is ended does."""
+    daemon.request("PUT", f"/v1/sandboxes/{box}/files?path=leaving.py", body=LEAVING.encode()).ok(201)
+    beside = [run(daemon, box, command="(sleep 1111; true) & wait; echo not ended", background=True).ok(202)["id"]
+              for _ in range(3)]
+    for line in ("(setsid sleep 2222 &) ; sleep 3333", "python3 leaving.py & sleep 3333"):
+        result = run(daemon, box, command=line, limits={"timeout": 0.5}).ok()
+        assert result["status"] == "timeout"
+        wait_until(lambda: out(daemon, box, "pgrep -c '^(python3|sleep)' || true") == "3\n", 5,
+                   "the end of what the command started")
+    for id in beside:
+        assert daemon.request("GET", f"/v1/runs/{id}").ok()["status"] == "running"
+        daemon.request("DELETE", f"/v1/runs/{id}").ok(202)
+        wait_until(lambda: daemon.request("GET", f"/v1/runs/{id}").ok()["status"] == "cancelled", 5, "its end")
 
 
 def test_no_memory_is_told_of_the_command_and_the_sandbox_lives(daemon):
@@ -140,9 +217,59 @@ def test_what_was_decided_can_t_be_asked_for_again(daemon, box):
     run(daemon, box, command="true", mounts=[]).refused(400, "invalid_request")
 
 
-def test_nothing_asked_for_is_left_out(daemon):
-    for body in ({"files": [{"path": "f", "text": ""}]}, {"dry_run": True}):
-        daemon.request("POST", "/v1/sandboxes", json=body).refused(422, "unsupported")
+def test_it_begins_with_its_files(daemon):
+    files = [{"path": "d/tool", "text": "#!/bin/sh\necho it is $(id -un)\n", "executable": True},
+             {"path": "/tmp/t", "data": "AAEC"}, {"path": "large", "text": "x" * (8 << 20)}]
+    box = daemon.request("POST", "/v1/sandboxes", json={"files": files}).ok(201)["id"]
+    assert out(daemon, box, "d/tool; od -An -tx1 /tmp/t; wc -c <large; stat -c %U large") == \
+        "it is cay\n 00 01 02\n8388608\ncay\n"
+    daemon.request("DELETE", f"/v1/sandboxes/{box}").ok()
+
+
+def test_a_sandbox_whose_files_can_t_be_put_there_is_none(daemon):
+    before = daemon.request("GET", "/v1/sandboxes").ok()
+    error = daemon.request("POST", "/v1/sandboxes", json={"files": [{"path": "/usr/f", "text": ""}]})
+    assert "usr/f" in error.refused(403, "policy_denied")["message"]
+    files = [{"path": "f", "text": "x" * (2 << 20)}]
+    daemon.request("POST", "/v1/sandboxes", json={"files": files, "limits": {"disk": "1m"}}).refused(413, "too_large")
+    assert daemon.request("GET", "/v1/sandboxes").ok() == before
+
+
+def test_idempotency_of_what_is_done_to_it(daemon, box):
+    """Of every POST there: the second gets the first one's answer, and nothing is done."""
+    def twice(what, key, **more):
+        first, second = (daemon.request("POST", f"/v1/sandboxes/{box}/{what}", headers={"Idempotency-Key": key}, **more)
+                         for _ in range(2))
+        assert (second.status, second.body) == (first.status, first.body), second.body
+        assert second.headers["idempotency-replayed"] == "true" and "idempotency-replayed" not in first.headers
+        return first.ok(first.status)
+
+    tar = io.BytesIO()
+    with tarfile.open(fileobj=tar, mode="w") as t:
+        t.addfile(tarfile.TarInfo("f"))
+    twice("files/mkdir", "a", json={"path": "d"})
+    twice("files/move", "b", json={"from": "d", "to": "e"})
+    assert twice("files/archive?path=e", "c", body=tar.getvalue() + bytes(4 << 20))["entries"] == 1
+    twice("runs", "d", json={"command": "echo x >>e/f; date +%N"})
+    assert out(daemon, box, "cat e/f") == "x\n"
+    archive = f"/v1/sandboxes/{box}/files/archive"
+    for path, body in (("e", tar.getvalue()), ("elsewhere", tar.getvalue() + bytes(4 << 20))):
+        daemon.request("POST", f"{archive}?path={path}", body=body,
+                       headers={"Idempotency-Key": "c"}).refused(409, "conflict")
+    if daemon.who == "root":
+        twice("pause", "e")
+        twice("resume", "f")
+
+
+def test_what_would_be_made(daemon):
+    body = {"dry_run": True, "limits": {"memory": "64m"}, "env": {"A": "b"}, "persistent": True, "name": "dry"}
+    plan = daemon.request("POST", "/v1/sandboxes", json=body).ok()["dry_run"]
+    assert plan["limits"]["memory"] == 64 << 20 and plan["limits"]["timeout"] == 300
+    assert "A=b" in plan["env"] and plan["argv"] == [] and "seccomp" in plan["enforced"]
+    assert [m["target"] for m in plan["mounts"]] == ["/workspace"]
+    assert daemon.request("GET", "/v1/sandboxes/dry").status == 404
+    daemon.request("POST", "/v1/sandboxes", json={"dry_run": True, "limits": {"memory": "1k"}}).refused(
+        400, "invalid_request")
 
 
 def test_environment_of_the_sandbox_and_of_the_command(daemon):

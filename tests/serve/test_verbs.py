@@ -69,21 +69,27 @@ SAME = {
     "shell": ("-l", "sh", "-c", "echo $0 $#; exit 5", "x"),
     "too little": ("-m", "1k", "-c", "1"),
     "forbidden": ("--workspace", "/etc", "-c", "1"),
+    "executable": ("--put", "tool", "--", "./tool"),
+    "not executable as it came": ("--put", "x.py", "--", "./x.py"),
 }
+
+
+def put_programs(place):
+    (place / "x.py").write_text("import sys\nprint(sys.argv, __file__)\n1/0\n")
+    (place / "tool").write_text("#!/bin/sh\necho $0\nexit 6\n")
+    (place / "tool").chmod(0o755)
 
 
 @pytest.mark.parametrize("args", SAME.values(), ids=SAME)
 def test_run_is_the_same(cli, daemon, args):
-    (daemon.place / "x.py").write_text("import sys\nprint(sys.argv, __file__)\n1/0\n")
-    (daemon.place / "tool").write_text("#!/bin/sh\necho $0\nexit 6\n")
+    put_programs(daemon.place)
     theirs, ours = cli("run", *args), cli.local("run", *args)
     assert (theirs.rc, theirs.out, theirs.err) == (ours.rc, ours.out, ours.err)
 
 
 @pytest.mark.parametrize("args", SAME.values(), ids=SAME)
 def test_run_as_json_is_the_same(cli, daemon, args):
-    (daemon.place / "x.py").write_text("import sys\nprint(sys.argv, __file__)\n1/0\n")
-    (daemon.place / "tool").write_text("#!/bin/sh\necho $0\nexit 6\n")
+    put_programs(daemon.place)
     theirs, ours = cli("run", "--json", *args), cli.local("run", "--json", *args)
     assert (theirs.rc, theirs.err) == (ours.rc, ours.err)
     for j in (a := theirs.json, b := ours.json):
@@ -91,6 +97,25 @@ def test_run_as_json_is_the_same(cli, daemon, args):
             j.pop(name, None)
         j.get("error", {}).pop("request_id", None)
     assert a == b
+
+
+def test_scripts_of_the_workspace(make_daemon, scratch):
+    """They are run where they lie, with their neighbours."""
+    work = scratch / "work"
+    (work / "below").mkdir(parents=True)
+    for name, text in {
+            "below/in.py": "import sys, other\nprint(sys.argv, __file__, other.word)\n1/0\n",
+            "below/other.py": "word = 'neighbour'\n",
+            "in.c": '#include <stdio.h>\nint main(void) { puts(__FILE__); return 7; }\n',
+            "Main.java": "class Main { public static void main(String[] a) { System.out.println(9); } }",
+            "tool": "#!/bin/sh\necho $0; exit 8\n"}.items():
+        (work / name).write_text(text)
+    daemon = make_daemon(settings=f"[mounts]\nread = {work}\n")
+    for args in (["below/in.py", "a"], ["in.c"], ["Main.java"], ["tool"]):
+        theirs, ours = (
+            daemon.cay("run", "--workspace", work, work / args[0], *args[1:], config=daemon.config, env=env)
+            for env in ({"CAY_HOST": f"unix:{daemon.socket}"}, {}))
+        assert (theirs.rc, theirs.out, theirs.err) == (ours.rc, ours.out, ours.err)
 
 
 def test_run_with_input(cli, daemon):
@@ -123,6 +148,32 @@ def test_run_with_files(cli, daemon):
 def test_what_is_of_this_machine_stays_here(cli, args):
     done = cli("run", *args, "--", "true")
     assert done.rc == 0 and f"{args[0]}{' direct' if 'direct' in args else ''}: on this machine" in done.errors
+
+
+@pytest.mark.parametrize("args", [(), ("--json",), ("python",), ("--json", "c++"), ("klingon",)], ids=" ".join)
+def test_runtimes_are_the_daemons(cli, args):
+    theirs, ours = cli("runtimes", *args), cli.local("runtimes", *args)
+    assert (theirs.rc, theirs.out, theirs.err) == (ours.rc, ours.out, ours.err)
+    nowhere = cli("runtimes", *args, env={"CAY_HOST": "unix:/nowhere/cay.sock"})
+    assert nowhere.rc == OURS and ("klingon" in args or "/nowhere/cay.sock" in nowhere.errors)
+
+
+@pytest.mark.parametrize("verb", ["doctor", "config"])
+def test_what_is_about_this_machine_says_so(cli, verb):
+    assert "this machine" in cli(verb, "--help").ok().text
+
+
+@pytest.mark.parametrize("args, words", [
+    (("--listen", "8600"), "'8600' is not HOST:PORT"),
+    (("--listen", "localhost:http"), "'localhost:http' is not HOST:PORT"),
+    (("--listen", "127.0.0.1:99999"), "'127.0.0.1:99999' is not HOST:PORT"),
+    (("--socket", "/tmp/" + "x" * 120), "longer than the kernel's 107 bytes"),
+    ((), "runs already"),
+], ids=str)
+def test_a_wrong_address_is_told_before_anything_else(cli, daemon, args, words):
+    """Also where a daemon has the state: another with good ones is told of that."""
+    done = cli("serve", "--state", daemon.state, "--socket", daemon.place / "other.sock", *args)
+    assert done.rc == OURS and words in done.errors, done.errors
 
 
 def test_a_reader_that_leaves(cli):

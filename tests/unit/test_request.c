@@ -132,10 +132,10 @@ static void input_is_read(void **state)
 
 static void files_are_read(void **state)
 {
-	_cleanup_(freep) struct request_body *q =
-		parse("{\"code\":\"\",\"files\":[{\"path\":\"a/b.txt\",\"text\":\"h\\u00e9\"},"
-		      "{\"data\":\"AAEC\",\"path\":\"/tmp/x\"},{\"path\":\"empty\",\"data\":\"\"}],"
-		      "\"get\":[\"out/*.png\",\"a:b\",\"**\"]}");
+	_cleanup_(freep) struct request_body *q = parse(
+		"{\"code\":\"\",\"files\":[{\"path\":\"a/b.txt\",\"text\":\"h\\u00e9\"},"
+		"{\"data\":\"AAEC\",\"path\":\"/tmp/x\",\"executable\":true},{\"path\":\"empty\",\"data\":\"\"}],"
+		"\"get\":[\"out/*.png\",\"a:b\",\"**\"]}");
 
 	(void)state;
 	assert_int_equal(q->n_files, 3);
@@ -145,6 +145,7 @@ static void files_are_read(void **state)
 	assert_string_equal(q->files[1].path, "/tmp/x");
 	assert_memory_equal(q->files[1].data, "\0\1\2", 3);
 	assert_int_equal(q->files[2].size, 0);
+	assert_true(q->files[1].executable && !q->files[2].executable);
 	assert_int_equal(q->spec.get.len, 3);
 	assert_string_equal(q->spec.get.items[1].from, "a:b");
 	assert_null(q->spec.get.items[1].to);
@@ -295,7 +296,8 @@ static const struct {
 	{REQUEST_RUN, "{\"argv\":[\"\"]}", I, "argv: names no program", ""},
 	{REQUEST_RUN, "{\"argv\":[\"a\",1]}", I, "argv[1]: expected a string, not a number", ""},
 	{REQUEST_RUN, "{\"argv\":[\"a\\u0000\"]}", I, "argv[0]: there is a NUL in it", ""},
-	{REQUEST_RUN, "{\"argv\":[\"a\"],\"args\":[]}", I, "args: goes with code or command", ""},
+	{REQUEST_RUN, "{\"argv\":[\"a\"],\"args\":[]}", I, "args: goes with code, command or file",
+	 ""},
 	{REQUEST_RUN, "{\"argv\":[\"a\"],\"language\":\"sh\"}", I, "argv: a program of", ""},
 	{REQUEST_RUN, "{\"command\":\"a\",\"language\":\"bash\"}", I, "command: a line", ""},
 	{REQUEST_RUN, "{\"code\":\"\",\"version\":\"3\"}", I, "version: says nothing", ""},

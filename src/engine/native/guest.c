@@ -24,7 +24,14 @@
 
 void service_report(struct service *s, const struct service_report *r)
 {
-	if (msg_send(s->asker.fd, r, sizeof(*r), NULL, 0) < 0)
+	const struct launcher *l = &s->launcher;
+	struct service_report whole = *r;
+
+	s->told = (struct service_stock){.islands = (uint32_t)l->n_ahead,
+					 .networks = (uint32_t)l->n_networks,
+					 .cgroups = (uint32_t)l->n_spare};
+	whole.stock = s->told;
+	if (msg_send(s->asker.fd, &whole, sizeof(whole), NULL, 0) < 0)
 		loop_stop(s->loop); /* nobody is there any more */
 }
 
@@ -108,14 +115,14 @@ static int listen_on(struct guest *g)
 }
 
 /*
- * What runs there ends; or all that does. An island's PID 1 can reach everything on it;
- * without one, each command's cgroup does.
+ * What runs there ends, or command alone; or all that does. An island's PID 1 can reach
+ * everything on it; without one, each command's cgroup does.
  */
-static void guest_clear(struct guest *g)
+static void guest_clear(struct guest *g, uint32_t command)
 {
 	for (struct command *c = g->commands; g->island.bare && c; c = c->next)
 		command_cgroup_kill(&c->cgroup);
-	if (!g->frozen && (launched_clear(&g->island) < 0 || listen_on(g) < 0))
+	if (!g->frozen && (launched_clear(&g->island, command) < 0 || listen_on(g) < 0))
 		guest_kill(g, CAUSE_ERROR);
 }
 
@@ -132,7 +139,7 @@ void command_kill(struct command *c, enum cause cause)
 	if (c->cgroup.dir >= 0)
 		command_cgroup_kill(&c->cgroup);
 	else if (!g->frozen)
-		guest_clear(g); /* it is alone, or can't be told from others */
+		guest_clear(g, g->own ? 0 : c->number);
 }
 
 static void on_deadline(struct loop_timer *t)
@@ -258,7 +265,7 @@ static void command_ended(struct guest *g, struct command *c, const struct messa
 	 * leave nothing, and the next command may have begun.
 	 */
 	if (g->own && !(c->flags & (ORDER_CHECK | ORDER_AGENT)))
-		guest_clear(g);
+		guest_clear(g, 0);
 	c->ended = true;
 	commands_tidy(g);
 	if (r.command != CHECK_COMMAND)

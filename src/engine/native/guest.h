@@ -59,9 +59,10 @@ struct service {
 	size_t n_guests;
 	struct plan *ahead;
 	size_t n_ahead;
-	struct loop_timer stock; /* when there is nothing else to do */
-	struct making *makings;  /* islands that wait for their workspace: making.h */
-	struct loop_fd emptier;  /* a child that removes trees, by its pidfd; or -1 */
+	struct service_stock told; /* the last that was reported */
+	struct loop_timer stock;   /* when there is nothing else to do */
+	struct making *makings;    /* islands that wait for their workspace: making.h */
+	struct loop_fd emptier;    /* a child that removes trees, by its pidfd; or -1 */
 	pid_t emptier_pid;
 	const struct bare_rules *bare; /* or NULL */
 	struct removal *removals;      /* workspaces on their way out: removal.h */

@@ -13,7 +13,7 @@
  *   launcher -> island   MESSAGE_LIMITED   cgroups are made (fds ride along)
  *   launcher -> island   MESSAGE_NETWORK   only by NETWORK_SENT: its fd rides along
  *   launcher -> island   MESSAGE_ORDER     only where it waits: what to start; plan and fds follow
- *   launcher -> island   MESSAGE_CLEAR     only where it waits: end all that runs
+ *   launcher -> island   MESSAGE_CLEAR     only where it waits: end all that runs, or one command
  *   island -> launcher   MESSAGE_READY     all steps done, facts read back and found good
  *   launcher -> island   MESSAGE_GO        where held: files are in, exec
  *   island -> launcher   MESSAGE_COMPILED  the compiler ended (wait status); if well, GO follows

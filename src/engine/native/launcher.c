@@ -494,9 +494,9 @@ int launched_order(struct launched *i, uint32_t command, uint32_t flags, const s
 	return r < 0 ? r : outbox_send(&i->orders, i->control, p, p->size, NULL, 0);
 }
 
-int launched_clear(struct launched *i)
+int launched_clear(struct launched *i, uint32_t command)
 {
-	struct message m = {.kind = MESSAGE_CLEAR};
+	struct message m = {.kind = MESSAGE_CLEAR, .command = command};
 
 	return outbox_send(&i->orders, i->control, &m, sizeof(m), NULL, 0);
 }

@@ -138,8 +138,8 @@ int launcher_make_live(struct launcher *l, const struct plan *p, bool cold, stru
 int launched_order(struct launched *i, uint32_t command, uint32_t flags, const struct plan *p,
 		   const int stdio[3], const int *doors, size_t n_doors);
 
-/* Ends all commands, at once, and leaves the island. 0 or -errno. */
-int launched_clear(struct launched *i);
+/* Ends this command, or (0) all of them at once, and leaves the island. 0 or -errno. */
+int launched_clear(struct launched *i, uint32_t command);
 
 /* Facts and limits against the plan; puts them into the island's isolation, as a result has them.
  */

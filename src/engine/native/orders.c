@@ -4,6 +4,7 @@
 #include "base/fd.h"
 #include "engine/native/bare.h"
 #include "engine/native/confine.h"
+#include "engine/native/processes.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -173,6 +174,25 @@ static void reap(const struct island *i, int signals)
 	}
 }
 
+/* With all it started; others are spared, but for what they left in the background. */
+static void end_command(uint32_t number)
+{
+	pid_t others[COMMANDS_MAX];
+	size_t n_others = 0;
+	bool runs = false;
+
+	for (size_t n = 0; n < COMMANDS_MAX; n++) {
+		if (commands[n].pid <= 0)
+			continue;
+		if (commands[n].number == number)
+			runs = true;
+		else
+			others[n_others++] = commands[n].pid;
+	}
+	if (runs)
+		processes_kill_but(others, n_others);
+}
+
 /* True: it was the last. */
 static bool obey(struct island *i, const struct plan *made_for)
 {
@@ -186,6 +206,8 @@ static bool obey(struct island *i, const struct plan *made_for)
 	if (m.kind == MESSAGE_CLEAR && n_fds == 0) {
 		if (i->bare)
 			kill_groups();
+		else if (m.command)
+			end_command(m.command);
 		else
 			(void)kill(-1, SIGKILL); /* ESRCH: there was nobody */
 		return false;

@@ -325,6 +325,15 @@ static void on_request(struct loop_fd *f, uint32_t events _unused_)
 		(void)close(fds[k]);
 }
 
+/* It was reported with the last that happened, and has grown since. */
+static void tell_stock(struct service *s)
+{
+	const struct launcher *l = &s->launcher;
+
+	if (l->n_ahead != s->told.islands || l->n_networks != s->told.networks)
+		service_report(s, &(struct service_report){.kind = REPORT_STOCK});
+}
+
 /* One thing at a time, so that a request that comes meanwhile waits for one only. */
 static void on_stock(struct loop_timer *t)
 {
@@ -340,9 +349,11 @@ static void on_stock(struct loop_timer *t)
 			      !plan_fits_island(l->ahead_plan, s->ahead)))
 		r = launcher_make_ahead(l, s->ahead, l->n_ahead + 1, &unused);
 	else
-		return;
+		r = 1;
 	if (r == 0)
 		(void)loop_after(s->loop, t, 0);
+	else
+		tell_stock(s);
 }
 
 static int service_init(struct service *s, int sock, const struct service_config *config,

@@ -22,7 +22,8 @@
  * RUN and MAKE with FLAG_BARE are without an island (bare.h), where the operator's mode lets
  * them; whom they run as is the launcher's to find out.
  *
- * An island that ends, for whatever reason, is told of by GONE. The launcher believes
+ * An island that ends, for whatever reason, is told of by GONE. How much stands ready is in
+ * every report; one of its own says so when there is nothing more to prepare. The launcher believes
  * nothing it is sent: plans are checked, host paths judged again by what they lead to.
  * Each side ends when the other is gone.
  */
@@ -76,6 +77,12 @@ enum service_report_kind {
 	REPORT_EXITED,
 	REPORT_GONE,
 	REPORT_USAGE,
+	REPORT_STOCK, /* of no island: only how much stands ready has changed */
+};
+
+/* What stands ready for the next islands; every report has it. */
+struct service_stock {
+	uint32_t islands, networks, cgroups, pad;
 };
 
 /* struct isolation, without pointers. */
@@ -95,6 +102,7 @@ struct service_report {
 	uint32_t cause;     /* enum cause */
 	uint32_t processes; /* REPORT_USAGE: now */
 	uint64_t memory_bytes;
+	struct service_stock stock;
 	struct usage usage;
 	struct isolation_wire isolation;
 	uint32_t uid;           /* without an island: whom it runs as; else 0 */
