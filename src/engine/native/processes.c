@@ -79,9 +79,11 @@ static int compare(const void *a, const void *b)
 static int read_all(struct processes *all)
 {
 	DIR *d = opendir("/proc");
-	int r = d ? 0 : -errno;
+	int r = 0;
 
 	all->len = 0;
+	if (!d)
+		return -errno;
 	for (struct dirent *e; r == 0 && (e = readdir(d));) {
 		struct process p = {0};
 		char path[32], text[1024];
@@ -94,8 +96,7 @@ static int read_all(struct processes *all)
 		if (fd_read_text_at(dirfd(d), path, text, sizeof(text)) > 0 && parse(text, &p))
 			r = add(all, &p);
 	}
-	if (d)
-		(void)closedir(d);
+	(void)closedir(d);
 	if (r == 0 && all->len > 0)
 		qsort(all->items, all->len, sizeof(*all->items), compare);
 	return r;
