@@ -88,16 +88,11 @@ int text_append_utf8(struct buf *out, const char *s, size_t len)
 	int r = 0;
 
 	while (len > 0 && r == 0) {
-		size_t step = sequence(p, len);
+		size_t good = sequence(p, len), step = good ? good : 1;
+		const char *from = good ? (const char *)p : REPLACEMENT;
 
-		if (step > 0) {
-			for (size_t k = 0; k < step; k++)
-				mended[n++] = (char)p[k];
-		} else {
-			memcpy(mended + n, REPLACEMENT, strlen(REPLACEMENT));
-			n += strlen(REPLACEMENT);
-			step = 1;
-		}
+		for (size_t k = 0; k < (good ? good : strlen(REPLACEMENT)); k++)
+			mended[n++] = from[k];
 		p += step;
 		len -= step;
 		if (len == 0 || n > sizeof(mended) - SEQUENCE_MAX) {
