@@ -2,7 +2,7 @@
  * Theory of operation
  *
  *   cay serve ──fork──> launcher   our rights; islands
- *       │                  │ SOCK_SEQPACKET: engine/native/service.h
+ *       │                  │ SOCK_SEQPACKET: engine/service.h
  *       └─fork, exec──> cay-api    none of our rights; HTTP, state
  *
  * This process listens, so that clients find the socket also while the others are
@@ -26,7 +26,7 @@
 #include "engine/native/hostdir.h"
 #include "engine/native/ids.h"
 #include "engine/native/kept.h"
-#include "engine/native/service.h"
+#include "engine/native/service_main.h"
 #include "engine/workspace.h"
 #include "policy/mode.h"
 #include "settings/homes.h"

@@ -36,11 +36,16 @@ struct run {
 
 struct engine {
 	const char *name;
+	bool sandboxed; /* else nothing is enforced */
 	/*
 	 * Fills status, message, exit, usage, engine and isolation of ret, which
 	 * the caller has emptied and frees by result_done() also on failure.
 	 */
 	int (*run)(const struct run *run, struct result *ret, struct cay_error *err);
+	/* For a dry run. What it enforces, by name; NULL behind the last. */
+	const char *(*enforced)(unsigned n);
+	/* What every program is denied, in words; ends with NULL. */
+	const char *const *denied;
 };
 
 extern const struct engine engine_native;

@@ -1,5 +1,5 @@
 /*
- * islands.h: the unprivileged side of the launcher (engine/native/service.h): islands
+ * islands.h: the unprivileged side of the launcher (engine/service.h): islands
  * by number, requests out, reports to whom they concern. Nothing here waits: what the
  * socket does not take now is kept, in order, and sent when it does.
  */
@@ -7,7 +7,7 @@
 
 #include "base/outbox.h"
 #include "core/error.h"
-#include "engine/native/service.h"
+#include "engine/service.h"
 #include "policy/plan.h"
 
 #include <stdint.h>

@@ -234,4 +234,14 @@ static int direct_run(const struct run *run, struct result *ret, struct cay_erro
 	return r;
 }
 
-const struct engine engine_direct = {.name = "direct", .run = direct_run};
+static const char *enforced(unsigned n _unused_)
+{
+	return NULL;
+}
+
+const struct engine engine_direct = {
+	.name = "direct",
+	.run = direct_run,
+	.enforced = enforced,
+	.denied = (const char *const[]){NULL},
+};

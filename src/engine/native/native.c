@@ -199,4 +199,25 @@ static int native_run(const struct run *run, struct result *ret, struct cay_erro
 	return r;
 }
 
-const struct engine engine_native = {.name = "native", .run = native_run};
+static const char *enforced(unsigned n)
+{
+	return n < n_island_steps ? island_steps[n].name : NULL;
+}
+
+/* What every island is denied; --dry-run and the man page say the same. */
+static const char *const denied[] = {
+	"network: only a loopback of its own",
+	"writing anywhere but /tmp, /workspace, /dev/shm and mounts marked rw",
+	"the host's files but /usr, parts of /etc, and the mounts above",
+	"capabilities, set-id programs, namespaces, mounts, devices, raw and host sockets",
+	"system calls that are not on the allow list",
+	NULL,
+};
+
+const struct engine engine_native = {
+	.name = "native",
+	.sandboxed = true,
+	.run = native_run,
+	.enforced = enforced,
+	.denied = denied,
+};
