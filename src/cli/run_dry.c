@@ -107,7 +107,7 @@ int run_dry(const struct plan *plan, const struct mount_rules *rules, const stru
 {
 	if (json)
 		return print_json(plan, rules, runtime, engine, err);
-	(void)printf("engine   %s\n", engine->name);
+	(void)printf("engine   %s\n", spec_engine_name(engine->id));
 	if (runtime)
 		(void)printf("runtime  %s %s (%s)\n", runtime->language->name, runtime->version,
 			     runtime->program);

@@ -50,7 +50,7 @@ struct json *dry_json(const struct plan *p, const struct runtime *rt, const stru
 	struct json *o = json_new_object(), *plan = json_new_object();
 	struct json *steps = json_new_array(), *no = json_new_array();
 
-	json_set_str(plan, "engine", engine->name);
+	json_set_str(plan, "engine", spec_engine_name(engine->id));
 	json_set_str(plan, "engine_reason", by->reason);
 	json_set_str(plan, "user", by->user[0] ? by->user : NULL);
 	json_set_bool(plan, "sandboxed", engine->sandboxed);

@@ -35,7 +35,7 @@ struct run {
 };
 
 struct engine {
-	const char *name;
+	enum spec_engine id;
 	bool sandboxed; /* else nothing is enforced */
 	/*
 	 * Fills status, message, exit, usage, engine and isolation of ret, which

@@ -140,7 +140,7 @@ static void describe(struct job *j)
 	const struct job_order *o = &j->order;
 
 	memcpy(r->id, o->plan->id, sizeof(r->id));
-	r->engine = strdup(o->direct ? "direct" : "native");
+	r->engine = strdup(spec_engine_name(o->direct ? ENGINE_DIRECT : ENGINE_NATIVE));
 	describe_reason(j);
 	r->image = strdup(HOST_IMAGE);
 	r->sandboxed = !o->direct;

@@ -215,7 +215,7 @@ static int direct_run(const struct run *run, struct result *ret, struct cay_erro
 	struct direct d = {.pid = -1, .pidfd = -1, .workspace_fd = -1};
 	int r = open_workspace(run->plan, &d, err);
 
-	ret->engine = strdup(engine_direct.name);
+	ret->engine = strdup(spec_engine_name(ENGINE_DIRECT));
 	ret->isolation = (struct isolation){
 		.user = "none",
 		.memory = "none",
@@ -240,7 +240,7 @@ static const char *enforced(unsigned n _unused_)
 }
 
 const struct engine engine_direct = {
-	.name = "direct",
+	.id = ENGINE_DIRECT,
 	.run = direct_run,
 	.enforced = enforced,
 	.denied = (const char *const[]){NULL},

@@ -194,7 +194,7 @@ static int native_run(const struct run *run, struct result *ret, struct cay_erro
 	r = run_island(&l, run, ret, err);
 	launcher_done(&l);
 	ret->sandboxed = true;
-	ret->engine = strdup(engine_native.name);
+	ret->engine = strdup(spec_engine_name(ENGINE_NATIVE));
 	ret->image = strdup(HOST_IMAGE);
 	return r;
 }
@@ -215,7 +215,7 @@ static const char *const denied[] = {
 };
 
 const struct engine engine_native = {
-	.name = "native",
+	.id = ENGINE_NATIVE,
 	.sandboxed = true,
 	.run = native_run,
 	.enforced = enforced,
