@@ -40,7 +40,7 @@ static struct json *dry_of(const struct plan *p, const struct runtime *rt,
 struct json *run_dry_json(const struct job_order *o, const char *user)
 {
 	return dry_of(o->plan, o->has_runtime ? &o->runtime : NULL,
-		      &(struct dry_engine){.engine = o->direct ? &engine_direct : &engine_native,
+		      &(struct dry_engine){.engine = o->engine,
 					   .reason = o->reason ? o->reason : "",
 					   .user = user});
 }

@@ -245,14 +245,11 @@ static int open_stdin(const struct run_ask *q, const struct run_files *files, in
 static int choose_engine(const struct run_ask *q, const struct settings *s,
 			 const struct engine **ret, struct cay_error *err)
 {
-	*ret = &engine_native;
-	if (q->spec.engine != ENGINE_DIRECT)
-		return 0;
-	if (!s->allow_direct) {
+	*ret = engine_get(q->spec.engine);
+	if (q->spec.engine == ENGINE_DIRECT && !s->allow_direct) {
 		(void)cay_fail(err, CAY_E_POLICY, 0, "the direct engine is switched off");
 		return cay_hint(err, "[engine] direct = yes in the settings allows it");
 	}
-	*ret = &engine_direct;
 	return 0;
 }
 
@@ -266,9 +263,10 @@ static int decide_script(struct run_ask *q, struct run_files *f, struct cay_erro
 	return s->kind == SPEC_CODE ? script_of_code(s, &f->script, err) : 0;
 }
 
-static void describe(const struct run_ask *q, const struct runtime *rt, const char *id,
-		     struct result *ret)
+static void describe(const struct run_ask *q, const struct engine *engine, const struct runtime *rt,
+		     const char *id, struct result *ret)
 {
+	engine_describe(engine, ret);
 	(void)snprintf(ret->id, sizeof(ret->id), "%s", id);
 	if (q->spec.engine == ENGINE_DIRECT)
 		ret->engine_reason = strdup("asked for by name: no sandbox");
@@ -351,7 +349,7 @@ static int carry_out(struct run_ask *q, const struct settings *settings, const s
 	run.sink = output_sink(&out);
 	run_files_attach(files, &run, &res);
 	r = engine->run(&run, &res, err);
-	describe(q, rt, plan->id, &res);
+	describe(q, engine, rt, plan->id, &res);
 	if (r == 0)
 		r = report(q, &out, &res);
 	output_done(&out);

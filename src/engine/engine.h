@@ -38,7 +38,7 @@ struct engine {
 	enum spec_engine id;
 	bool sandboxed; /* else nothing is enforced */
 	/*
-	 * Fills status, message, exit, usage, engine and isolation of ret, which
+	 * Fills status, message, exit, usage, image and isolation of ret, which
 	 * the caller has emptied and frees by result_done() also on failure.
 	 */
 	int (*run)(const struct run *run, struct result *ret, struct cay_error *err);
@@ -50,3 +50,9 @@ struct engine {
 
 extern const struct engine engine_native;
 extern const struct engine engine_direct;
+
+/* One that exists (spec_engine_exists()); by ENGINE_AUTO the one that needs nothing. */
+const struct engine *engine_get(enum spec_engine id);
+
+/* Says in a result by which engine it came about, and whether that is a sandbox. */
+void engine_describe(const struct engine *e, struct result *ret);

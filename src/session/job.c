@@ -106,7 +106,8 @@ static int launch(struct job *j, enum job_step step, struct cay_error *err)
 	if (job_io_open(j, step != STEP_COMPILE && j->order.body->stdin_len > 0, o.fds, err) < 0)
 		return -1;
 	if (step == STEP_RUN)
-		r = islands_run(j->place.islands, j->ref, &o, j->order.direct ? &bare : NULL, err);
+		r = islands_run(j->place.islands, j->ref, &o,
+				j->order.engine->sandboxed ? NULL : &bare, err);
 	else
 		r = islands_command(j->place.islands, j->ref, &o, &j->command, err);
 	for (int n = 0; n < 3; n++)
@@ -118,7 +119,7 @@ static void describe_reason(struct job *j)
 {
 	const char *reason = j->order.reason ? j->order.reason : "";
 
-	if (!j->order.direct)
+	if (j->order.engine->sandboxed)
 		j->result.engine_reason = strdup(reason);
 	else if (asprintf(&j->result.engine_reason, "%s; as user %u", reason, j->uid) < 0)
 		j->result.engine_reason = NULL;
@@ -129,7 +130,7 @@ static void warn(struct job *j)
 {
 	struct result *r = &j->result;
 
-	if (j->order.direct && !r->message[0])
+	if (!r->sandboxed && !r->message[0])
 		(void)snprintf(r->message, sizeof(r->message), "ran without a sandbox, as user %u",
 			       j->uid);
 }
@@ -140,10 +141,9 @@ static void describe(struct job *j)
 	const struct job_order *o = &j->order;
 
 	memcpy(r->id, o->plan->id, sizeof(r->id));
-	r->engine = strdup(spec_engine_name(o->direct ? ENGINE_DIRECT : ENGINE_NATIVE));
+	engine_describe(o->engine, r);
 	describe_reason(j);
 	r->image = strdup(HOST_IMAGE);
-	r->sandboxed = !o->direct;
 	if (o->has_runtime) {
 		r->language = strdup(o->runtime.language->name);
 		r->version = o->runtime.version[0] ? strdup(o->runtime.version) : NULL;
@@ -407,7 +407,7 @@ static int begin(struct job *j, struct cay_error *err)
 		j->step = STEP_MAKE;
 		return islands_make(j->place.islands, &j->own, j->order.plan,
 				    j->order.body->cold ? FLAG_OWN | FLAG_COLD : FLAG_OWN,
-				    j->order.direct ? &bare : NULL, err);
+				    j->order.engine->sandboxed ? NULL : &bare, err);
 	}
 	return job_has_files(j) ? job_put(j, err) : begin_program(j, err);
 }

@@ -26,7 +26,7 @@ bool job_has_files(const struct job *j)
 /* An agent on the host has the workspace, and no root of its own. */
 static const char *agent_path(const struct job *j, const char *path)
 {
-	if (!j->order.direct)
+	if (j->order.engine->sandboxed)
 		return path + 1; /* below "/" */
 	return path + strlen(ISLAND_WORKSPACE "/");
 }
@@ -84,8 +84,9 @@ static const struct agent_sink put_sink = {.room = on_room, .done = on_done};
 
 int job_put(struct job *j, struct cay_error *err)
 {
-	const struct agent_ask ask = {
-		.op = AGENT_TREE_IN, .path = j->order.direct ? "." : "/", .idle_ms = FILES_IDLE_MS};
+	const struct agent_ask ask = {.op = AGENT_TREE_IN,
+				      .path = j->order.engine->sandboxed ? "/" : ".",
+				      .idle_ms = FILES_IDLE_MS};
 
 	j->step = STEP_PUT;
 	j->call = files_call(j->place.loop, j->place.islands, j->ref, j->order.plan, &ask,
@@ -180,7 +181,7 @@ int job_get(struct job *j, struct cay_error *err)
 {
 	struct agent_ask ask = {.op = AGENT_TREE_OUT,
 				.flags = AGENT_GET,
-				.path = j->order.direct ? "." : ISLAND_WORKSPACE,
+				.path = j->order.engine->sandboxed ? ISLAND_WORKSPACE : ".",
 				.length = FILES_JSON_BYTES,
 				.idle_ms = FILES_IDLE_MS};
 	char *globs = globs_of(&j->order.body->spec.get, &ask.arg_len);

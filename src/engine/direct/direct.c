@@ -215,7 +215,6 @@ static int direct_run(const struct run *run, struct result *ret, struct cay_erro
 	struct direct d = {.pid = -1, .pidfd = -1, .workspace_fd = -1};
 	int r = open_workspace(run->plan, &d, err);
 
-	ret->engine = strdup(spec_engine_name(ENGINE_DIRECT));
 	ret->isolation = (struct isolation){
 		.user = "none",
 		.memory = "none",

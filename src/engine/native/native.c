@@ -193,8 +193,6 @@ static int native_run(const struct run *run, struct result *ret, struct cay_erro
 	launcher_init(&l, run->rules);
 	r = run_island(&l, run, ret, err);
 	launcher_done(&l);
-	ret->sandboxed = true;
-	ret->engine = strdup(spec_engine_name(ENGINE_NATIVE));
 	ret->image = strdup(HOST_IMAGE);
 	return r;
 }
