@@ -89,8 +89,8 @@ int job_put(struct job *j, struct cay_error *err)
 				      .idle_ms = FILES_IDLE_MS};
 
 	j->step = STEP_PUT;
-	j->call = files_call(j->place.loop, j->place.islands, j->ref, j->order.plan, &ask,
-			     &put_sink, j, &j->command, err);
+	j->call = files_call(j->place.loop, j->ref, j->order.plan, &ask, &put_sink, j, &j->command,
+			     err);
 	if (!j->call)
 		return -1;
 	j->put = (struct files_put){.call = j->call, .count = count(j), .nth = nth, .ctx = j};
@@ -190,8 +190,8 @@ int job_get(struct job *j, struct cay_error *err)
 	if (!globs)
 		return cay_fail(err, CAY_E_INTERNAL, ENOMEM, "bring files out");
 	ask.arg = globs;
-	j->call = files_call(j->place.loop, j->place.islands, j->ref, j->order.plan, &ask,
-			     &get_sink, j, &j->command, err);
+	j->call = files_call(j->place.loop, j->ref, j->order.plan, &ask, &get_sink, j, &j->command,
+			     err);
 	free(globs);
 	return j->call ? 0 : -1;
 }
@@ -218,8 +218,8 @@ int job_clean(struct job *j)
 		if (!ask.path)
 			continue;
 		j->step = STEP_CLEAN;
-		j->call = files_call(j->place.loop, j->place.islands, j->ref, j->order.plan, &ask,
-				     &clean_sink, j, &j->command, &unused);
+		j->call = files_call(j->place.loop, j->ref, j->order.plan, &ask, &clean_sink, j,
+				     &j->command, &unused);
 		if (j->call)
 			return 0;
 	}
