@@ -25,7 +25,6 @@
 #include "cli/serve_sockets.h"
 #include "engine/native/cgroup.h"
 #include "engine/native/hostdir.h"
-#include "engine/native/ids.h"
 #include "engine/native/kept.h"
 #include "engine/native/service_main.h"
 #include "engine/workspace.h"
