@@ -263,10 +263,9 @@ static int decide_script(struct run_options *q, struct run_files *f, struct cay_
 	return s->kind == SPEC_CODE ? script_of_code(s, &f->script, err) : 0;
 }
 
-static void describe(const struct run_options *q, const struct engine *engine,
-		     const struct runtime *rt, const char *id, struct result *ret)
+static void describe(const struct run_options *q, const struct runtime *rt, const char *id,
+		     struct result *ret)
 {
-	engine_describe(engine, ret);
 	(void)snprintf(ret->id, sizeof(ret->id), "%s", id);
 	if (q->spec.engine == ENGINE_DIRECT)
 		ret->engine_reason = strdup("asked for by name: no sandbox");
@@ -348,8 +347,8 @@ static int carry_out(struct run_options *q, const struct settings *settings,
 	output_init(&out, q->json, q->json || q->output_limited ? plan->limits.output_bytes : 0);
 	run.sink = output_sink(&out);
 	run_files_attach(files, &run, &res);
-	r = engine->run(&run, &res, err);
-	describe(q, engine, rt, plan->id, &res);
+	r = engine_run(engine, &run, &res, err);
+	describe(q, rt, plan->id, &res);
 	if (r == 0)
 		r = report(q, &out, &res);
 	output_done(&out);

@@ -210,7 +210,7 @@ static int run_in(const struct run *run, struct direct *d, struct result *ret,
 	return with_files(run, d, run->files_out, err);
 }
 
-static int direct_run(const struct run *run, struct result *ret, struct cay_error *err)
+int direct_run(const struct run *run, struct result *ret, struct cay_error *err)
 {
 	struct direct d = {.pid = -1, .pidfd = -1, .workspace_fd = -1};
 	int r = open_workspace(run->plan, &d, err);
@@ -232,15 +232,3 @@ static int direct_run(const struct run *run, struct result *ret, struct cay_erro
 	workspace_remove(&d.workspace);
 	return r;
 }
-
-static const char *enforced(unsigned n _unused_)
-{
-	return NULL;
-}
-
-const struct engine engine_direct = {
-	.id = ENGINE_DIRECT,
-	.run = direct_run,
-	.enforced = enforced,
-	.denied = (const char *const[]){NULL},
-};

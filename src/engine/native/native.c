@@ -185,7 +185,7 @@ static int run_island(struct launcher *l, const struct run *run, struct result *
 	return r;
 }
 
-static int native_run(const struct run *run, struct result *ret, struct cay_error *err)
+int native_run(const struct run *run, struct result *ret, struct cay_error *err)
 {
 	struct launcher l;
 	int r;
@@ -196,26 +196,3 @@ static int native_run(const struct run *run, struct result *ret, struct cay_erro
 	ret->image = strdup(HOST_IMAGE);
 	return r;
 }
-
-static const char *enforced(unsigned n)
-{
-	return n < n_island_steps ? island_steps[n].name : NULL;
-}
-
-/* What every island is denied; --dry-run and the man page say the same. */
-static const char *const denied[] = {
-	"network: only a loopback of its own",
-	"writing anywhere but /tmp, /workspace, /dev/shm and mounts marked rw",
-	"the host's files but /usr, parts of /etc, and the mounts above",
-	"capabilities, set-id programs, namespaces, mounts, devices, raw and host sockets",
-	"system calls that are not on the allow list",
-	NULL,
-};
-
-const struct engine engine_native = {
-	.id = ENGINE_NATIVE,
-	.sandboxed = true,
-	.run = native_run,
-	.enforced = enforced,
-	.denied = denied,
-};
