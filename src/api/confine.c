@@ -2,7 +2,7 @@
 
 #include "base/attr.h"
 #include "base/fd.h"
-#include "engine/native/landlock.h"
+#include "engine/landlock.h"
 #include "engine/sys.h"
 
 #include <errno.h>

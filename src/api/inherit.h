@@ -4,7 +4,7 @@
 #pragma once
 
 enum api_fd {
-	API_FD_LAUNCHER = 3, /* engine/native/service.h */
+	API_FD_LAUNCHER = 3, /* engine/service.h */
 	API_FD_READY,        /* a byte is written here when requests are taken */
 	API_FD_SETTINGS,     /* the operator's, as text */
 	API_FD_STATE,        /* the directory of the database */

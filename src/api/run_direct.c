@@ -26,7 +26,6 @@ int run_decide(const struct api *api, const struct run_ask *ask, struct mode_ans
 
 void run_direct_order(const struct mode_answer *a, const struct peer *peer, struct job_order *o)
 {
-	o->direct = a->engine == ENGINE_DIRECT;
 	o->reason = a->reason;
 	o->peer = peer->local ? peer->fd : -1;
 }
@@ -35,7 +34,7 @@ void run_direct_log(const struct job_order *o, const struct peer *peer, const ch
 {
 	char who[16];
 
-	if (!o->direct)
+	if (o->engine->sandboxed)
 		return;
 	(void)snprintf(who, sizeof(who), "%u", peer->uid);
 	log_warning("asked for a run without a sandbox", "run", id, "reason", o->reason, "peer",

@@ -1,7 +1,7 @@
 #include "api/run_dry.h"
 
 #include "base/json.h"
-#include "engine/native/dry.h"
+#include "engine/dry.h"
 #include "session/job.h"
 
 static const char *reason_of(const struct plan_mount *m)
@@ -40,16 +40,14 @@ static struct json *dry_of(const struct plan *p, const struct runtime *rt,
 struct json *run_dry_json(const struct job_order *o, const char *user)
 {
 	return dry_of(o->plan, o->has_runtime ? &o->runtime : NULL,
-		      &(struct dry_engine){.name = o->direct ? "direct" : "native",
+		      &(struct dry_engine){.engine = o->engine,
 					   .reason = o->reason ? o->reason : "",
-					   .user = user,
-					   .sandboxed = !o->direct});
+					   .user = user});
 }
 
 struct json *sandbox_dry_json(struct plan *p)
 {
 	p->argv.len = 0; /* what an island is tried with before it is anybody's */
 	return dry_of(p, NULL,
-		      &(struct dry_engine){
-			      .name = "native", .reason = "", .user = "", .sandboxed = true});
+		      &(struct dry_engine){.engine = &engine_native, .reason = "", .user = ""});
 }

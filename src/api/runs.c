@@ -422,7 +422,7 @@ static int answer_dry(struct exchange *x, struct run_ask *ask, struct cay_error 
 		return -1;
 	}
 	r = make_order(api_of(x), ask, &mode, &order, err);
-	if (r == 0 && order.direct)
+	if (r == 0 && !order.engine->sandboxed)
 		r = run_direct_user(api_of(x), ask->peer, user, sizeof(user), err);
 	if (r == 0) {
 		j = run_dry_json(&order, user);

@@ -6,7 +6,7 @@
 #include "base/json.h"
 #include "base/parse.h"
 #include "core/id.h"
-#include "engine/native/service.h"
+#include "engine/service.h"
 #include "spec/request.h"
 
 #include <errno.h>

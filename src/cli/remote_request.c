@@ -194,7 +194,7 @@ int remote_request(const struct spec *s, enum request_place place, struct json *
 	if (s->allow_degraded)
 		json_set_bool(j, "allow_degraded", true);
 	if (s->engine == ENGINE_NATIVE)
-		json_set_str(j, "engine", "native");
+		json_set_str(j, "engine", spec_engine_name(s->engine));
 	*ret = take_ptr(&j);
 	return 0;
 }

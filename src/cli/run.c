@@ -39,19 +39,19 @@
 
 SETTER(set_sandbox)
 {
-	((struct run_ask *)ctx)->sandbox = value;
+	((struct run_options *)ctx)->sandbox = value;
 	return 0;
 }
 
 SETTER(set_code)
 {
-	((struct run_ask *)ctx)->code = value;
+	((struct run_options *)ctx)->code = value;
 	return 0;
 }
 
 SETTER(set_limit)
 {
-	struct run_ask *q = ctx;
+	struct run_options *q = ctx;
 
 	q->output_limited |= strcmp(row->name, "output-limit") == 0;
 	return spec_option_limit(ctx, row, value, err);
@@ -59,34 +59,34 @@ SETTER(set_limit)
 
 SETTER(set_put)
 {
-	return transfers_add(&((struct run_ask *)ctx)->spec.put, "--put", value, err);
+	return transfers_add(&((struct run_options *)ctx)->spec.put, "--put", value, err);
 }
 
 SETTER(set_get)
 {
-	return transfers_add(&((struct run_ask *)ctx)->spec.get, "--get", value, err);
+	return transfers_add(&((struct run_options *)ctx)->spec.get, "--get", value, err);
 }
 
 SETTER(set_engine)
 {
-	return spec_set_engine(&((struct run_ask *)ctx)->spec, value, err);
+	return spec_set_engine(&((struct run_options *)ctx)->spec, value, err);
 }
 
 SETTER(set_json)
 {
-	((struct run_ask *)ctx)->json = true;
+	((struct run_options *)ctx)->json = true;
 	return 0;
 }
 
 SETTER(set_dry_run)
 {
-	((struct run_ask *)ctx)->dry_run = true;
+	((struct run_options *)ctx)->dry_run = true;
 	return 0;
 }
 
 SETTER(set_watch)
 {
-	((struct run_ask *)ctx)->watch = true;
+	((struct run_options *)ctx)->watch = true;
 	return 0;
 }
 
@@ -150,7 +150,7 @@ static const struct option_row rows[] = {
 };
 
 /* "-": all of standard input is the code. */
-static int read_code_from_stdin(struct run_ask *q, struct cay_error *err)
+static int read_code_from_stdin(struct run_options *q, struct cay_error *err)
 {
 	struct buf code = BUF(CODE_MAX_BYTES);
 	int r = fd_read_all(STDIN_FILENO, &code);
@@ -167,7 +167,7 @@ static int read_code_from_stdin(struct run_ask *q, struct cay_error *err)
 	return q->spec.code ? 0 : cay_fail(err, CAY_E_INTERNAL, ENOMEM, "keep the code");
 }
 
-static int check_watch(const struct run_ask *q, const char *word, bool dashes,
+static int check_watch(const struct run_options *q, const char *word, bool dashes,
 		       struct cay_error *err)
 {
 	if (!q->watch || (!q->code && !dashes && word && strcmp(word, "-") != 0))
@@ -177,7 +177,7 @@ static int check_watch(const struct run_ask *q, const char *word, bool dashes,
 }
 
 /* What follows the options: FILE, -, or after -- a command. */
-static int take_words(struct run_ask *q, int argc, char **argv, int at, bool dashes,
+static int take_words(struct run_options *q, int argc, char **argv, int at, bool dashes,
 		      struct cay_error *err)
 {
 	struct spec *s = &q->spec;
@@ -222,7 +222,7 @@ static void fill_stdio(void)
 }
 
 /* The fd that the program's input comes from; -1 for none. *ret_opened is ours to close. */
-static int open_stdin(const struct run_ask *q, const struct run_files *files, int *ret_opened,
+static int open_stdin(const struct run_options *q, const struct run_files *files, int *ret_opened,
 		      int *ret_fd, struct cay_error *err)
 {
 	struct stat st;
@@ -242,22 +242,19 @@ static int open_stdin(const struct run_ask *q, const struct run_files *files, in
 	return 0;
 }
 
-static int choose_engine(const struct run_ask *q, const struct settings *s,
+static int choose_engine(const struct run_options *q, const struct settings *s,
 			 const struct engine **ret, struct cay_error *err)
 {
-	*ret = &engine_native;
-	if (q->spec.engine != ENGINE_DIRECT)
-		return 0;
-	if (!s->allow_direct) {
+	*ret = engine_get(q->spec.engine);
+	if (q->spec.engine == ENGINE_DIRECT && !s->allow_direct) {
 		(void)cay_fail(err, CAY_E_POLICY, 0, "the direct engine is switched off");
 		return cay_hint(err, "[engine] direct = yes in the settings allows it");
 	}
-	*ret = &engine_direct;
 	return 0;
 }
 
 /* The program's own file is put on the island where it can't be an argument. */
-static int decide_script(struct run_ask *q, struct run_files *f, struct cay_error *err)
+static int decide_script(struct run_options *q, struct run_files *f, struct cay_error *err)
 {
 	struct spec *s = &q->spec;
 
@@ -266,7 +263,7 @@ static int decide_script(struct run_ask *q, struct run_files *f, struct cay_erro
 	return s->kind == SPEC_CODE ? script_of_code(s, &f->script, err) : 0;
 }
 
-static void describe(const struct run_ask *q, const struct runtime *rt, const char *id,
+static void describe(const struct run_options *q, const struct runtime *rt, const char *id,
 		     struct result *ret)
 {
 	(void)snprintf(ret->id, sizeof(ret->id), "%s", id);
@@ -279,12 +276,12 @@ static void describe(const struct run_ask *q, const struct runtime *rt, const ch
 }
 
 /* Cancelled by --watch itself, which says why. */
-static bool is_outdated(const struct run_ask *q, const struct result *res)
+static bool is_outdated(const struct run_options *q, const struct result *res)
 {
 	return q->watch && res->status == STATUS_CANCELLED && res->signal == WATCH_CANCEL;
 }
 
-static int report(const struct run_ask *q, struct output *o, struct result *res)
+static int report(const struct run_options *q, struct output *o, struct result *res)
 {
 	int code = result_exit_code(res);
 
@@ -313,8 +310,8 @@ static int report(const struct run_ask *q, struct output *o, struct result *res)
 	return code;
 }
 
-static int carry_out(struct run_ask *q, const struct settings *settings, const struct runtime *rt,
-		     struct run_files *files, struct cay_error *err)
+static int carry_out(struct run_options *q, const struct settings *settings,
+		     const struct runtime *rt, struct run_files *files, struct cay_error *err)
 {
 	_cleanup_(mount_rules_done) struct mount_rules rules = {0};
 	_cleanup_(result_done) struct result res = {0};
@@ -350,7 +347,7 @@ static int carry_out(struct run_ask *q, const struct settings *settings, const s
 	output_init(&out, q->json, q->json || q->output_limited ? plan->limits.output_bytes : 0);
 	run.sink = output_sink(&out);
 	run_files_attach(files, &run, &res);
-	r = engine->run(&run, &res, err);
+	r = engine_run(engine, &run, &res, err);
 	describe(q, rt, plan->id, &res);
 	if (r == 0)
 		r = report(q, &out, &res);
@@ -376,7 +373,7 @@ static int pass_place(struct spec *s, struct cay_error *err)
 	return 0;
 }
 
-static int run_request(struct run_ask *q, struct cay_error *err)
+static int run_request(struct run_options *q, struct cay_error *err)
 {
 	_cleanup_(settings_done) struct settings settings = {0};
 	_cleanup_(run_files_done) struct run_files files = {0};
@@ -405,7 +402,7 @@ static int run_request(struct run_ask *q, struct cay_error *err)
 /* A whole run, its error told; returns the exit code. */
 static int run_once(void *ctx)
 {
-	struct run_ask *q = ctx;
+	struct run_options *q = ctx;
 	struct cay_error err;
 	int r = run_request(q, &err);
 
@@ -422,7 +419,7 @@ static bool asks_for_json(int argc, char **argv)
 
 static int run_run(int argc, char **argv)
 {
-	struct run_ask *q = calloc(1, sizeof(*q));
+	struct run_options *q = calloc(1, sizeof(*q));
 	struct cay_error err;
 	bool dashes;
 	int rest, r;

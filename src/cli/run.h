@@ -7,7 +7,7 @@
 
 #include <stdbool.h>
 
-struct run_ask {
+struct run_options {
 	struct spec spec;    /* first: options that other verbs have too set it */
 	const char *code;    /* -c */
 	const char *sandbox; /* NULL: on an island of its own */

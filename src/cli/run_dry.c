@@ -4,9 +4,8 @@
 #include "base/json.h"
 #include "cli/cli.h"
 #include "core/limit.h"
-#include "engine/native/dry.h"
+#include "engine/dry.h"
 #include "engine/native/hostdir.h"
-#include "engine/native/island.h"
 #include "image/host.h"
 
 #include <stdio.h>
@@ -61,12 +60,8 @@ static int print_json(const struct plan *p, const struct mount_rules *rules,
 
 	if (mounts_json(p, rules, &mounts, err) < 0)
 		return -1;
-	return cli_print_json(dry_json(p, rt,
-				       &(struct dry_engine){.name = engine->name,
-							    .reason = "",
-							    .user = "",
-							    .sandboxed = engine == &engine_native},
-				       mounts));
+	return cli_print_json(dry_json(
+		p, rt, &(struct dry_engine){.engine = engine, .reason = "", .user = ""}, mounts));
 }
 
 static void print_limits(const struct limits *l)
@@ -112,7 +107,7 @@ int run_dry(const struct plan *plan, const struct mount_rules *rules, const stru
 {
 	if (json)
 		return print_json(plan, rules, runtime, engine, err);
-	(void)printf("engine   %s\n", engine->name);
+	(void)printf("engine   %s\n", spec_engine_name(engine->id));
 	if (runtime)
 		(void)printf("runtime  %s %s (%s)\n", runtime->language->name, runtime->version,
 			     runtime->program);
@@ -121,15 +116,15 @@ int run_dry(const struct plan *plan, const struct mount_rules *rules, const stru
 	print_words("env", plan, plan->env);
 	(void)printf("workdir  %s\n", plan_str(plan, plan->workdir));
 	print_limits(&plan->limits);
-	if (engine != &engine_native) {
+	if (!engine->sandboxed) {
 		(void)printf("denied   nothing: the program runs on this machine as you do\n");
 		return 0;
 	}
 	if (print_mounts(plan, rules, err) < 0)
 		return -1;
-	for (unsigned i = 0; i < n_island_steps; i++)
-		(void)printf("enforce  %s\n", island_steps[i].name);
-	for (size_t i = 0; i < n_dry_denied; i++)
-		(void)printf("denied   %s\n", dry_denied[i]);
+	for (unsigned n = 0; engine->enforced(n); n++)
+		(void)printf("enforce  %s\n", engine->enforced(n));
+	for (const char *const *what = engine->denied; *what; what++)
+		(void)printf("denied   %s\n", *what);
 	return 0;
 }

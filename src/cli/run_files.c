@@ -3,8 +3,8 @@
 #include "base/attr.h"
 #include "base/fd.h"
 #include "cli/cli.h"
+#include "cli/files.h"
 #include "engine/sys.h"
-#include "session/files.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 /* Why it is run on this machine in any case; NULL: it isn't. */
-static const char *bound_here(const struct run_ask *q)
+static const char *bound_here(const struct run_options *q)
 {
 	if (q->spec.engine == ENGINE_DIRECT)
 		return "--engine direct";
@@ -30,7 +30,7 @@ static const char *bound_here(const struct run_ask *q)
 }
 
 /* Input that is all there, and not more than a request takes. */
-static bool stdin_is_simple(const struct run_ask *q)
+static bool stdin_is_simple(const struct run_options *q)
 {
 	struct stat st;
 
@@ -45,7 +45,7 @@ static bool stdin_is_simple(const struct run_ask *q)
 }
 
 /* Whether nobody could tell by what comes of it that a daemon did it. */
-static bool comes_out_the_same(const struct run_ask *q)
+static bool comes_out_the_same(const struct run_options *q)
 {
 	const struct spec *s = &q->spec;
 
@@ -93,7 +93,7 @@ static int take_script(struct run_files *f, struct spec *s, struct cay_error *er
 	return 0;
 }
 
-static int add_stdin(const struct run_ask *q, const struct run_files *f, struct json *request,
+static int add_stdin(const struct run_options *q, const struct run_files *f, struct json *request,
 		     struct cay_error *err)
 {
 	_cleanup_(fd_closep) int opened = -1;
@@ -136,7 +136,7 @@ static int take_globs(struct transfers *get, struct cay_error *err)
 	return 0;
 }
 
-static int make_request(struct run_ask *q, struct run_files *files, struct json **ret,
+static int make_request(struct run_options *q, struct run_files *files, struct json **ret,
 			struct cay_error *err)
 {
 	enum request_place place = q->sandbox ? REQUEST_COMMAND : REQUEST_RUN;
@@ -159,7 +159,7 @@ static int on_result(void *ctx, const struct json *result, struct cay_error *err
 	return run_remote_get(ctx, result, err);
 }
 
-static int carry_out(struct run_ask *q, struct remote *r, int *ret_code, struct cay_error *err)
+static int carry_out(struct run_options *q, struct remote *r, int *ret_code, struct cay_error *err)
 {
 	_cleanup_(settings_done) struct settings settings;
 	_cleanup_(run_files_done) struct run_files files = {0};
@@ -197,7 +197,7 @@ static bool has_no_room(enum cay_code code)
 	       code == CAY_E_UNAUTHORIZED;
 }
 
-int run_remote(struct run_ask *q, int *ret_code, struct cay_error *err)
+int run_remote(struct run_options *q, int *ret_code, struct cay_error *err)
 {
 	_cleanup_(remote_freep) struct remote *remote = NULL;
 	const char *host = getenv("CAY_HOST"), *why = bound_here(q);

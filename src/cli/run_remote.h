@@ -13,4 +13,4 @@
 #include "core/error.h"
 
 /* 0 and the exit code; 1: it is to be run here; -1. */
-int run_remote(struct run_ask *q, int *ret_code, struct cay_error *err);
+int run_remote(struct run_options *q, int *ret_code, struct cay_error *err);

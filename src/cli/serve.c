@@ -2,12 +2,12 @@
  * Theory of operation
  *
  *   cay serve ──fork──> launcher   our rights; islands
- *       │                  │ SOCK_SEQPACKET: engine/native/service.h
+ *       │                  │ SOCK_SEQPACKET: engine/service.h
  *       └─fork, exec──> cay-api    none of our rights; HTTP, state
  *
  * This process listens, so that clients find the socket also while the others are
- * started again, and does nothing else: it talks to nobody. When one of the two ends,
- * so does the other, because neither is of use alone, and both are started again.
+ * started again, and does nothing else: it talks to nobody. When one of them ends, so do
+ * the others, because none is of use alone, and all are started again (serve_children.h).
  */
 #include "cli/cli.h"
 
@@ -20,13 +20,13 @@
 #include "base/log.h"
 #include "base/title.h"
 #include "cli/options.h"
+#include "cli/serve_children.h"
 #include "cli/serve_direct.h"
 #include "cli/serve_sockets.h"
 #include "engine/native/cgroup.h"
 #include "engine/native/hostdir.h"
-#include "engine/native/ids.h"
 #include "engine/native/kept.h"
-#include "engine/native/service.h"
+#include "engine/native/service_main.h"
 #include "engine/workspace.h"
 #include "policy/mode.h"
 #include "settings/homes.h"
@@ -48,7 +48,6 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 /* Crashes one after the other are not repaired by starting again. */
@@ -73,11 +72,18 @@ struct serve {
 	int kept_dir; /* the launcher's alone */
 	uid_t uid;
 	gid_t gid;
-	pid_t launcher, api;
 	int ready; /* read end: the api says here that it takes requests; -1 after */
 	bool ending;
 	uint64_t crashes[CRASHES_MAX];
 	size_t n_crashes;
+};
+
+/* What the children are born with, besides. */
+struct birth {
+	struct serve *serve;
+	int program;               /* cay-api */
+	int launcher_end, api_end; /* of the socket between them */
+	int ready;                 /* write end */
 };
 
 static int set_socket(void *ctx, const struct option_row *row _unused_, const char *value,
@@ -222,8 +228,12 @@ static void be_child(void)
 }
 
 /* It keeps the lock, too: who starts after we were killed waits until its islands have no maker. */
-_noreturn_ static void be_launcher(struct serve *s, int sock, pid_t parent)
+_noreturn_ static void be_launcher(void *ctx, pid_t parent)
 {
+	const struct birth *b = ctx;
+	struct serve *s = b->serve;
+	int sock = b->launcher_end;
+
 	be_child();
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != parent ||
 	    fd_close_others((int[]){sock, s->kept_dir, s->lock}, 3) < 0)
@@ -261,18 +271,21 @@ static int place(int fds[API_FDS_END])
 	return 0;
 }
 
-_noreturn_ static void be_api(struct serve *s, int program, int sock, int ready, pid_t parent)
+_noreturn_ static void be_api(void *ctx, pid_t parent)
 {
+	const struct birth *b = ctx;
+	struct serve *s = b->serve;
 	int fds[API_FDS_END] = {
-		[API_FD_LAUNCHER] = sock,           [API_FD_READY] = ready,
+		[API_FD_LAUNCHER] = b->api_end,     [API_FD_READY] = b->ready,
 		[API_FD_SETTINGS] = s->settings_fd, [API_FD_STATE] = s->state_dir,
 		[API_FD_UNIX] = s->unix_fd,         [API_FD_TCP] = s->tcp_fd,
 	};
 	char *argv[] = {(char *)"cay-api", (char *)DRAIN_SECONDS, NULL};
 	char *env[] = {(char *)"PATH=/usr/bin:/bin", (char *)"LANG=C.UTF-8", NULL};
+	int program;
 
 	be_child();
-	program = fcntl(program, F_DUPFD_CLOEXEC, 2 * API_FDS_END);
+	program = fcntl(b->program, F_DUPFD_CLOEXEC, 2 * API_FDS_END);
 	if (program < 0 || lseek(s->settings_fd, 0, SEEK_SET) < 0 || place(fds) < 0 ||
 	    drop_rights(s) < 0 || prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != parent)
 		_exit(126);
@@ -280,12 +293,17 @@ _noreturn_ static void be_api(struct serve *s, int program, int sock, int ready,
 	_exit(127);
 }
 
+/* The one that leads comes last: what it asks stands before it does, and it is ended first. */
+static struct serve_child children[] = {
+	{.name = "launcher", .be = be_launcher},
+	{.name = "api", .be = be_api, .leads = true},
+};
+
 static int start(struct serve *s, struct cay_error *err)
 {
 	_cleanup_(fd_closep) int program = helper_open("cay-api");
 	_cleanup_(fd_closep) int theirs = -1, ours = -1, ready = -1;
-	int pair[2], pipe_ends[2];
-	pid_t self = getpid();
+	int pair[2], pipe_ends[2], r;
 
 	if (program < 0) {
 		(void)cay_fail(err, CAY_E_ENGINE, -program,
@@ -302,13 +320,13 @@ static int start(struct serve *s, struct cay_error *err)
 	fd_closep(&s->ready);
 	s->ready = pipe_ends[0];
 	ready = pipe_ends[1];
-	s->launcher = fork();
-	if (s->launcher == 0)
-		be_launcher(s, theirs, self);
-	s->api = s->launcher < 0 ? -1 : fork();
-	if (s->api == 0)
-		be_api(s, program, ours, ready, self);
-	return s->launcher < 0 || s->api < 0 ? cay_fail(err, CAY_E_INTERNAL, errno, "fork") : 0;
+	r = serve_children_start(children, ARRAY_LEN(children),
+				 &(struct birth){.serve = s,
+						 .program = program,
+						 .launcher_end = theirs,
+						 .api_end = ours,
+						 .ready = ready});
+	return r < 0 ? cay_fail(err, CAY_E_INTERNAL, -r, "fork") : 0;
 }
 
 /* systemd's way: a datagram to the socket it named. */
@@ -342,44 +360,6 @@ static void on_ready(struct serve *s)
 	notify("READY=1");
 }
 
-static void reap(pid_t *pid, const char *what, bool expected)
-{
-	char how[64];
-	int status = 0;
-
-	if (*pid <= 0)
-		return;
-	while (waitpid(*pid, &status, 0) < 0 && errno == EINTR)
-		;
-	*pid = 0;
-	if (expected || status == 0)
-		return;
-	if (WIFSIGNALED(status))
-		(void)snprintf(how, sizeof(how), "signal %d", WTERMSIG(status));
-	else
-		(void)snprintf(how, sizeof(how), "code %d", WEXITSTATUS(status));
-	log_error("a process of the daemon ended", "which", what, "by", how);
-}
-
-static bool has_ended(pid_t pid)
-{
-	siginfo_t info = {0};
-
-	return pid > 0 && waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
-	       info.si_pid == pid;
-}
-
-/* The launcher ends by itself when the api is gone, and takes its islands down in order. */
-static void stop_both(struct serve *s)
-{
-	bool api_first = has_ended(s->api);
-
-	if (s->api > 0 && !api_first)
-		(void)kill(s->api, SIGKILL);
-	reap(&s->api, "api", !api_first);
-	reap(&s->launcher, "launcher", false);
-}
-
 /* False: it is no use. */
 static bool count_crash(struct serve *s)
 {
@@ -408,9 +388,9 @@ static void sweep(void)
 
 static int on_child(struct serve *s, struct cay_error *err)
 {
-	if (!has_ended(s->api) && !has_ended(s->launcher))
+	if (!serve_children_ended(children, ARRAY_LEN(children)))
 		return 0;
-	stop_both(s);
+	serve_children_stop(children, ARRAY_LEN(children));
 	if (s->ending)
 		return 1;
 	sweep();
@@ -429,8 +409,7 @@ static void on_signal(struct serve *s)
 	while (read(s->signals, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
 		if (info.ssi_signo == SIGCHLD)
 			continue;
-		if (s->api > 0)
-			(void)kill(s->api, s->ending ? SIGKILL : SIGTERM);
+		serve_children_signal(children, ARRAY_LEN(children), s->ending ? SIGKILL : SIGTERM);
 		if (!s->ending) {
 			log_info("ending: waiting for what runs", "signal",
 				 strsignal((int)info.ssi_signo));
@@ -467,15 +446,15 @@ static int supervise(struct serve *s, struct cay_error *err)
 
 		if (n < 0 && errno != EINTR)
 			r = cay_fail(err, CAY_E_INTERNAL, errno, "wait");
-		if (n == 0 && s->api > 0)
-			(void)kill(s->api, SIGKILL);
+		if (n == 0)
+			serve_children_signal(children, ARRAY_LEN(children), SIGKILL);
 		if (wait[1].revents)
 			on_ready(s);
 		on_signal(s);
 		if (r == 0)
 			r = on_child(s, err);
 	}
-	stop_both(s);
+	serve_children_stop(children, ARRAY_LEN(children));
 	return r < 0 ? -1 : 0;
 }
 

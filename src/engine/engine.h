@@ -34,14 +34,34 @@ struct run {
 	island_files_fn *files_out; /* the program and all it started are gone; or NULL */
 };
 
+/* What an engine is, for all who only speak of it. */
 struct engine {
-	const char *name;
-	/*
-	 * Fills status, message, exit, usage, engine and isolation of ret, which
-	 * the caller has emptied and frees by result_done() also on failure.
-	 */
-	int (*run)(const struct run *run, struct result *ret, struct cay_error *err);
+	enum spec_engine id;
+	bool sandboxed; /* else nothing is enforced */
+	/* For a dry run. What it enforces, by name; NULL behind the last. */
+	const char *(*enforced)(unsigned n);
+	/* What every program is denied, in words; ends with NULL. */
+	const char *const *denied;
 };
 
 extern const struct engine engine_native;
 extern const struct engine engine_direct;
+
+/* One that exists (spec_engine_exists()); by ENGINE_AUTO the one that needs nothing. */
+const struct engine *engine_get(enum spec_engine id);
+
+/* Says in a result by which engine it came about, and whether that is a sandbox. */
+void engine_describe(const struct engine *e, struct result *ret);
+
+/*
+ * One run, in the caller's process. ret was emptied by the caller, who frees it by
+ * result_done() also on failure.
+ */
+int engine_run(const struct engine *e, const struct run *run, struct result *ret,
+	       struct cay_error *err);
+
+/* The engines' own, for engine_run(): fill status, message, exit, usage, image and isolation. */
+typedef int engine_run_fn(const struct run *run, struct result *ret, struct cay_error *err);
+
+engine_run_fn native_run;
+engine_run_fn direct_run;

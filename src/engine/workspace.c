@@ -2,7 +2,7 @@
 
 #include "base/attr.h"
 #include "base/fd.h"
-#include "base/owner.h"
+#include "base/leftover.h"
 #include "engine/tree.h"
 
 #include <dirent.h>
@@ -113,8 +113,9 @@ static bool is_stale(int tmp, const char *name)
 {
 	struct stat st;
 
-	return owner_is_gone(name, PREFIX) && fstatat(tmp, name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
-	       st.st_uid == geteuid() && S_ISDIR(st.st_mode);
+	return leftover_is_orphan(name, PREFIX) &&
+	       fstatat(tmp, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && st.st_uid == geteuid() &&
+	       S_ISDIR(st.st_mode);
 }
 
 int workspace_sweep(void)

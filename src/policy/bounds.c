@@ -5,6 +5,7 @@
 #include "core/limit.h"
 #include "spec/fields.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define IMAGE_HOST "host"
@@ -48,10 +49,12 @@ static int read_bits(struct reader *r, const struct json *v, const char *const *
 
 SETTER(set_engines)
 {
-	/* auto is none of its own: it chooses one of these. */
-	static const char *const names[] = {[ENGINE_NATIVE] = "native", [ENGINE_DIRECT] = "direct"};
+	const char *names[ENGINES] = {0};
 	struct bounds *b = r->into;
 
+	for (int e = ENGINE_AUTO + 1; e < ENGINES; e++)
+		if (spec_engine_exists((enum spec_engine)e))
+			names[e] = spec_engine_name((enum spec_engine)e);
 	b->has_engines = true;
 	return read_bits(r, v, names, ARRAY_LEN(names), &b->engines, err);
 }
@@ -149,12 +152,13 @@ static int denied(struct cay_error *err, const char *bound, const char *what)
 
 static int check_engine(const struct bounds *b, const struct spec *spec, struct cay_error *err)
 {
-	enum spec_engine engine = spec->engine == ENGINE_DIRECT ? ENGINE_DIRECT : ENGINE_NATIVE;
+	enum spec_engine engine = spec->engine == ENGINE_AUTO ? ENGINE_NATIVE : spec->engine;
+	char what[32];
 
 	if (!b->has_engines || b->engines & 1u << engine)
 		return 0;
-	return denied(err, "engines",
-		      engine == ENGINE_DIRECT ? "the engine direct" : "the engine native");
+	(void)snprintf(what, sizeof(what), "the engine %s", spec_engine_name(engine));
+	return denied(err, "engines", what);
 }
 
 static int check_image(const struct bounds *b, struct cay_error *err)

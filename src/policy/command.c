@@ -22,7 +22,7 @@ void command_build_dir(const struct spec *spec, char path[BUILD_SIZE])
 	(void)snprintf(path, BUILD_SIZE, ISLAND_BUILD "%s%s", spec->own[0] ? "/" : "", spec->own);
 }
 
-void command_done(struct command *c)
+void command_done(struct command_words *c)
 {
 	strv_done(&c->compile);
 	strv_done(&c->argv);
@@ -115,8 +115,8 @@ static int add_code(struct strv *to, const struct language *l, const char *code)
 }
 
 /* The interpreter, with the code as an argument or with a file. */
-static int add_interpreter(struct command *c, const struct spec *spec, const struct runtime *rt,
-			   const char *script)
+static int add_interpreter(struct command_words *c, const struct spec *spec,
+			   const struct runtime *rt, const char *script)
 {
 	int r = add_program(&c->argv, rt);
 
@@ -137,7 +137,7 @@ static int minor_len(const char *version)
 	return (int)(version[n] ? n + 1 + strcspn(version + n + 1, ".") : n);
 }
 
-static int add_language(struct command *c, const struct spec *spec, const struct runtime *rt,
+static int add_language(struct command_words *c, const struct spec *spec, const struct runtime *rt,
 			const char *script, uint64_t memory_bytes)
 {
 	const struct language *l = rt->language;
@@ -163,11 +163,11 @@ static int add_language(struct command *c, const struct spec *spec, const struct
 }
 
 int command_make(const struct spec *spec, const struct runtime *runtime, const char *script,
-		 uint64_t memory_bytes, struct command *ret)
+		 uint64_t memory_bytes, struct command_words *ret)
 {
 	int r = 0;
 
-	*ret = (struct command){0};
+	*ret = (struct command_words){0};
 	if (runtime)
 		r = add_language(ret, spec, runtime, script, memory_bytes);
 	for (size_t i = 0; i < spec->args.len && r == 0; i++)

@@ -17,7 +17,7 @@
 #define ISLAND_BUILD "/tmp/cay-build"
 #define BUILD_SIZE   (sizeof(ISLAND_BUILD "/") + ID_SIZE)
 
-struct command {
+struct command_words {
 	struct strv compile; /* empty: there is nothing to compile */
 	struct strv argv;
 	struct strv env; /* what the language needs */
@@ -28,8 +28,8 @@ struct command {
  * NULL where the code goes as an argument. 0 or -errno; command_done() in any case.
  */
 int command_make(const struct spec *spec, const struct runtime *runtime, const char *script,
-		 uint64_t memory_bytes, struct command *ret);
-void command_done(struct command *c);
+		 uint64_t memory_bytes, struct command_words *ret);
+void command_done(struct command_words *c);
 
 /* The program's build directory on the island. */
 void command_build_dir(const struct spec *spec, char path[BUILD_SIZE]);

@@ -219,7 +219,7 @@ int plan_make(const struct spec *spec, const struct settings *settings,
 	      struct cay_error *err)
 {
 	_cleanup_(strv_done) struct strv env = {0};
-	_cleanup_(command_done) struct command command = {0};
+	_cleanup_(command_done) struct command_words command = {0};
 	struct builder b = {.head = {.magic = PLAN_MAGIC}, .text = BUF(PLAN_MAX_BYTES)};
 	int r;
 

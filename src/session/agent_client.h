@@ -15,7 +15,7 @@
 #pragma once
 
 #include "core/error.h"
-#include "engine/native/agent_wire.h"
+#include "engine/agent_wire.h"
 
 #include <stdbool.h>
 #include <stddef.h>

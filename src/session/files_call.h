@@ -13,7 +13,6 @@
  * what the launcher reports of it says why it could not be started, and is of no
  * interest else. NULL and err: nothing was begun.
  */
-struct agent_call *files_call(struct loop *loop, struct islands *islands, struct island_ref *ref,
-			      const struct plan *plan, const struct agent_ask *ask,
-			      const struct agent_sink *sink, void *ctx, uint32_t *ret_command,
-			      struct cay_error *err);
+struct agent_call *files_call(struct loop *loop, struct island_ref *ref, const struct plan *plan,
+			      const struct agent_ask *ask, const struct agent_sink *sink, void *ctx,
+			      uint32_t *ret_command, struct cay_error *err);

@@ -71,8 +71,10 @@ static int ask(struct islands *l, struct island_ref *early, struct service_reque
 	return r < 0 ? cay_fail(err, CAY_E_ENGINE, -r, "ask the launcher") : 0;
 }
 
-static void enter(struct islands *l, struct island_ref *ref)
+static void enter(struct island_ref *ref)
 {
+	struct islands *l = ref->islands;
+
 	if (++l->last_number == 0)
 		l->last_number = 1;
 	ref->number = l->last_number;
@@ -83,9 +85,9 @@ static void enter(struct islands *l, struct island_ref *ref)
 	l->refs[ref->number % BUCKETS] = ref;
 }
 
-static void leave(struct islands *l, struct island_ref *ref)
+static void leave(struct island_ref *ref)
 {
-	struct island_ref **at = &l->refs[ref->number % BUCKETS];
+	struct island_ref **at = &ref->islands->refs[ref->number % BUCKETS];
 
 	while (*at && *at != ref)
 		at = &(*at)->next;
@@ -109,9 +111,8 @@ static struct island_ref *find(struct islands *l, uint32_t number)
 	return ref;
 }
 
-static int ask_new(struct islands *l, struct island_ref *ref, struct service_request q,
-		   const struct plan *p, struct riders riders, const struct islands_bare *bare,
-		   struct cay_error *err)
+static int ask_new(struct island_ref *ref, struct service_request q, const struct plan *p,
+		   struct riders riders, const struct islands_bare *bare, struct cay_error *err)
 {
 	if (bare)
 		q.flags |= FLAG_BARE;
@@ -119,13 +120,13 @@ static int ask_new(struct islands *l, struct island_ref *ref, struct service_req
 		q.flags |= FLAG_PEER;
 		riders.fds[riders.n++] = bare->peer;
 	}
-	enter(l, ref);
+	enter(ref);
 	q.island = ref->number;
-	if (ask(l, NULL, q, p, riders, err) == 0) {
+	if (ask(ref->islands, NULL, q, p, riders, err) == 0) {
 		ref->made = q.kind == SERVICE_MAKE;
 		return 0;
 	}
-	leave(l, ref);
+	leave(ref);
 	return -1;
 }
 
@@ -143,36 +144,36 @@ static struct riders order_riders(const struct island_order *o)
 	return (struct riders){{o->fds[0], o->fds[1], o->fds[2]}, 3};
 }
 
-int islands_run(struct islands *l, struct island_ref *ref, const struct island_order *o,
+int islands_run(struct island_ref *ref, const struct island_order *o,
 		const struct islands_bare *bare, struct cay_error *err)
 {
-	return ask_new(l, ref, order_request(o, SERVICE_RUN), o->plan, order_riders(o), bare, err);
+	return ask_new(ref, order_request(o, SERVICE_RUN), o->plan, order_riders(o), bare, err);
 }
 
-int islands_make(struct islands *l, struct island_ref *ref, const struct plan *p, uint32_t flags,
+int islands_make(struct island_ref *ref, const struct plan *p, uint32_t flags,
 		 const struct islands_bare *bare, struct cay_error *err)
 {
 	const struct service_request q = {.kind = SERVICE_MAKE, .flags = flags};
 
-	return ask_new(l, ref, q, p, NO_RIDERS, bare, err);
+	return ask_new(ref, q, p, NO_RIDERS, bare, err);
 }
 
-int islands_command(struct islands *l, struct island_ref *ref, const struct island_order *o,
-		    uint32_t *ret_command, struct cay_error *err)
+int islands_command(struct island_ref *ref, const struct island_order *o, uint32_t *ret_command,
+		    struct cay_error *err)
 {
 	struct service_request q = order_request(o, SERVICE_COMMAND);
 
 	q.island = ref->number;
 	q.command = *ret_command = ++ref->commands;
-	return ask(l, early(ref), q, o->plan, order_riders(o), err);
+	return ask(ref->islands, early(ref), q, o->plan, order_riders(o), err);
 }
 
-void islands_kill(struct islands *l, struct island_ref *ref, uint32_t command, enum cause cause)
+void islands_kill(struct island_ref *ref, uint32_t command, enum cause cause)
 {
 	struct cay_error unused;
 
 	if (ref->number)
-		(void)ask(l, command ? early(ref) : NULL,
+		(void)ask(ref->islands, command ? early(ref) : NULL,
 			  (struct service_request){.kind = SERVICE_KILL,
 						   .island = ref->number,
 						   .command = command,
@@ -180,10 +181,9 @@ void islands_kill(struct islands *l, struct island_ref *ref, uint32_t command, e
 			  NULL, NO_RIDERS, &unused);
 }
 
-int islands_ask(struct islands *l, struct island_ref *ref, enum service_request_kind kind,
-		struct cay_error *err)
+int islands_ask(struct island_ref *ref, enum service_request_kind kind, struct cay_error *err)
 {
-	return ask(l, early(ref),
+	return ask(ref->islands, early(ref),
 		   (struct service_request){.kind = (uint32_t)kind, .island = ref->number}, NULL,
 		   NO_RIDERS, err);
 }
@@ -221,12 +221,12 @@ int islands_sweep(struct islands *l, const char (*names)[ID_SIZE], size_t n, str
 	return ask_names(l, SERVICE_SWEEP, names, n, err);
 }
 
-void islands_forget(struct islands *l, struct island_ref *ref)
+void islands_forget(struct island_ref *ref)
 {
 	if (!ref->number)
 		return;
-	islands_kill(l, ref, 0, CAUSE_CANCELLED);
-	leave(l, ref);
+	islands_kill(ref, 0, CAUSE_CANCELLED);
+	leave(ref);
 }
 
 /* The launcher is trusted more than islands are, but not with our memory. */
@@ -245,7 +245,7 @@ static void pass_on(struct islands *l, struct service_report *r)
 		return; /* forgotten */
 	mend(r);
 	if (r->kind == REPORT_GONE || (r->kind == REPORT_FAILED && r->command == 0 && !ref->stands))
-		leave(l, ref);
+		leave(ref);
 	if (r->kind == REPORT_READY && r->command == 0) {
 		ref->stands = true;
 		outbox_move(&l->waiting, &ref->early);

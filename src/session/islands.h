@@ -1,5 +1,5 @@
 /*
- * islands.h: the unprivileged side of the launcher (engine/native/service.h): islands
+ * islands.h: the unprivileged side of the launcher (engine/service.h): islands
  * by number, requests out, reports to whom they concern. Nothing here waits: what the
  * socket does not take now is kept, in order, and sent when it does.
  */
@@ -7,7 +7,7 @@
 
 #include "base/outbox.h"
 #include "core/error.h"
-#include "engine/native/service.h"
+#include "engine/service.h"
 #include "policy/plan.h"
 
 #include <stdint.h>
@@ -15,9 +15,10 @@
 struct islands;
 struct loop;
 
-/* One island, inside a struct of the caller's; all zeros while there is none. */
+/* One island, inside a struct of the caller's. */
 struct island_ref {
-	uint32_t number; /* 0: none */
+	struct islands *islands; /* who makes it; set before anything is asked of it */
+	uint32_t number;         /* 0: there is none */
 	void *ctx;
 	/*
 	 * What the launcher says of it. After REPORT_GONE, and after a REPORT_FAILED that
@@ -55,20 +56,19 @@ struct island_order {
  * island that does not stand yet is sent when it does; where it never does, the fds are closed.
  * bare: or NULL.
  */
-int islands_run(struct islands *l, struct island_ref *ref, const struct island_order *o,
+int islands_run(struct island_ref *ref, const struct island_order *o,
 		const struct islands_bare *bare, struct cay_error *err);
-int islands_command(struct islands *l, struct island_ref *ref, const struct island_order *o,
-		    uint32_t *ret_command, struct cay_error *err);
+int islands_command(struct island_ref *ref, const struct island_order *o, uint32_t *ret_command,
+		    struct cay_error *err);
 /* flags: FLAG_OWN, FLAG_COLD. */
-int islands_make(struct islands *l, struct island_ref *ref, const struct plan *p, uint32_t flags,
+int islands_make(struct island_ref *ref, const struct plan *p, uint32_t flags,
 		 const struct islands_bare *bare, struct cay_error *err);
 
 /* command 0: the island. What is gone already is no failure. */
-void islands_kill(struct islands *l, struct island_ref *ref, uint32_t command, enum cause cause);
+void islands_kill(struct island_ref *ref, uint32_t command, enum cause cause);
 
 /* SERVICE_FREEZE, SERVICE_THAW, SERVICE_USAGE: answered by REPORT_USAGE, or REPORT_FAILED. */
-int islands_ask(struct islands *l, struct island_ref *ref, enum service_request_kind kind,
-		struct cay_error *err);
+int islands_ask(struct island_ref *ref, enum service_request_kind kind, struct cay_error *err);
 
 /* Keeps n islands ready that are like this plan's. */
 int islands_ahead(struct islands *l, const struct plan *like, uint32_t n, struct cay_error *err);
@@ -82,4 +82,4 @@ int islands_discard(struct islands *l, const char (*names)[ID_SIZE], size_t n,
 int islands_sweep(struct islands *l, const char (*names)[ID_SIZE], size_t n, struct cay_error *err);
 
 /* From here on nobody is told what becomes of it; it is ended, if it is there. */
-void islands_forget(struct islands *l, struct island_ref *ref);
+void islands_forget(struct island_ref *ref);

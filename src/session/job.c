@@ -73,7 +73,7 @@ void job_cancel(struct job *j, enum cause cause, int by)
 	if (j->step == STEP_PUT || j->step == STEP_MAKE)
 		job_go_on(j);
 	else
-		islands_kill(j->place.islands, j->ref, j->command, cause);
+		islands_kill(j->ref, j->command, cause);
 }
 
 /* What is left of a limit; 0 is none. */
@@ -106,9 +106,9 @@ static int launch(struct job *j, enum job_step step, struct cay_error *err)
 	if (job_io_open(j, step != STEP_COMPILE && j->order.body->stdin_len > 0, o.fds, err) < 0)
 		return -1;
 	if (step == STEP_RUN)
-		r = islands_run(j->place.islands, j->ref, &o, j->order.direct ? &bare : NULL, err);
+		r = islands_run(j->ref, &o, j->order.engine->sandboxed ? NULL : &bare, err);
 	else
-		r = islands_command(j->place.islands, j->ref, &o, &j->command, err);
+		r = islands_command(j->ref, &o, &j->command, err);
 	for (int n = 0; n < 3; n++)
 		fd_closep(&o.fds[n]);
 	return r;
@@ -118,7 +118,7 @@ static void describe_reason(struct job *j)
 {
 	const char *reason = j->order.reason ? j->order.reason : "";
 
-	if (!j->order.direct)
+	if (j->order.engine->sandboxed)
 		j->result.engine_reason = strdup(reason);
 	else if (asprintf(&j->result.engine_reason, "%s; as user %u", reason, j->uid) < 0)
 		j->result.engine_reason = NULL;
@@ -129,7 +129,7 @@ static void warn(struct job *j)
 {
 	struct result *r = &j->result;
 
-	if (j->order.direct && !r->message[0])
+	if (!r->sandboxed && !r->message[0])
 		(void)snprintf(r->message, sizeof(r->message), "ran without a sandbox, as user %u",
 			       j->uid);
 }
@@ -140,10 +140,9 @@ static void describe(struct job *j)
 	const struct job_order *o = &j->order;
 
 	memcpy(r->id, o->plan->id, sizeof(r->id));
-	r->engine = strdup(o->direct ? "direct" : "native");
+	engine_describe(o->engine, r);
 	describe_reason(j);
 	r->image = strdup(HOST_IMAGE);
-	r->sandboxed = !o->direct;
 	if (o->has_runtime) {
 		r->language = strdup(o->runtime.language->name);
 		r->version = o->runtime.version[0] ? strdup(o->runtime.version) : NULL;
@@ -160,7 +159,7 @@ static void finish(struct job *j)
 	drop_call(j);
 	job_io_close(j);
 	if (is_own(j))
-		islands_forget(j->place.islands, &j->own);
+		islands_forget(&j->own);
 	describe(j);
 	if (!j->failed)
 		watch_conclude(&j->watched, &j->order.plan->limits, j->status, &j->result);
@@ -175,7 +174,7 @@ static void finish(struct job *j)
 static void end_rest(struct job *j)
 {
 	if (!is_own(j) && j->step == STEP_COMPILE)
-		islands_kill(j->place.islands, j->ref, j->command, CAUSE_NONE);
+		islands_kill(j->ref, j->command, CAUSE_NONE);
 	else if (!is_own(j))
 		job_io_leave(j);
 }
@@ -383,7 +382,7 @@ static struct job *job_new(const struct job_place *place, struct job_order *o)
 	j->start_ns = clock_now_ns();
 	command_build_dir(&j->order.body->spec, j->build);
 	j->status = -1;
-	j->own = (struct island_ref){.ctx = j, .report = on_report};
+	j->own = (struct island_ref){.islands = place->islands, .ctx = j, .report = on_report};
 	j->next = (struct loop_timer){.fire = on_next, .ctx = j};
 	j->input.fd = -1;
 	for (int n = 0; n < STREAMS; n++) {
@@ -405,9 +404,9 @@ static int begin(struct job *j, struct cay_error *err)
 		return launch(j, STEP_RUN, err);
 	if (is_own(j)) {
 		j->step = STEP_MAKE;
-		return islands_make(j->place.islands, &j->own, j->order.plan,
+		return islands_make(&j->own, j->order.plan,
 				    j->order.body->cold ? FLAG_OWN | FLAG_COLD : FLAG_OWN,
-				    j->order.direct ? &bare : NULL, err);
+				    j->order.engine->sandboxed ? NULL : &bare, err);
 	}
 	return job_has_files(j) ? job_put(j, err) : begin_program(j, err);
 }
@@ -436,9 +435,9 @@ void job_free(struct job *j)
 		return;
 	drop_call(j);
 	if (is_own(j))
-		islands_forget(j->place.islands, &j->own);
+		islands_forget(&j->own);
 	else if (j->step != STEP_OVER && !j->reported && j->command)
-		islands_kill(j->place.islands, j->ref, j->command, CAUSE_CANCELLED);
+		islands_kill(j->ref, j->command, CAUSE_CANCELLED);
 	loop_cancel(j->place.loop, &j->next);
 	job_io_close(j);
 	job_order_done(&j->order);

@@ -12,6 +12,7 @@
 #include "base/loop.h"
 #include "core/error.h"
 #include "core/result.h"
+#include "engine/engine.h"
 #include "engine/pipes.h"
 #include "policy/script.h"
 #include "session/drain.h"
@@ -47,11 +48,11 @@ struct job_order {
 	/* On a live island: whose, and what holds it (borrowed until the job has ended). */
 	char sandbox[ID_SIZE];
 	const struct isolation *isolation;
+	const struct engine *engine; /* that was decided on, by the spec */
+	const char *reason;          /* why this one; static, or NULL */
 	/* Without a sandbox: by which connection it was asked for (borrowed until job_start() has
 	   returned), or -1. */
-	bool direct;
 	int peer;
-	const char *reason; /* why this engine; static, or NULL */
 	bool streamed; /* somebody takes all it prints, as fast as they can: that is no flood */
 };
 

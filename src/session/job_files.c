@@ -26,7 +26,7 @@ bool job_has_files(const struct job *j)
 /* An agent on the host has the workspace, and no root of its own. */
 static const char *agent_path(const struct job *j, const char *path)
 {
-	if (!j->order.direct)
+	if (j->order.engine->sandboxed)
 		return path + 1; /* below "/" */
 	return path + strlen(ISLAND_WORKSPACE "/");
 }
@@ -84,12 +84,13 @@ static const struct agent_sink put_sink = {.room = on_room, .done = on_done};
 
 int job_put(struct job *j, struct cay_error *err)
 {
-	const struct agent_ask ask = {
-		.op = AGENT_TREE_IN, .path = j->order.direct ? "." : "/", .idle_ms = FILES_IDLE_MS};
+	const struct agent_ask ask = {.op = AGENT_TREE_IN,
+				      .path = j->order.engine->sandboxed ? "/" : ".",
+				      .idle_ms = FILES_IDLE_MS};
 
 	j->step = STEP_PUT;
-	j->call = files_call(j->place.loop, j->place.islands, j->ref, j->order.plan, &ask,
-			     &put_sink, j, &j->command, err);
+	j->call = files_call(j->place.loop, j->ref, j->order.plan, &ask, &put_sink, j, &j->command,
+			     err);
 	if (!j->call)
 		return -1;
 	j->put = (struct files_put){.call = j->call, .count = count(j), .nth = nth, .ctx = j};
@@ -180,7 +181,7 @@ int job_get(struct job *j, struct cay_error *err)
 {
 	struct agent_ask ask = {.op = AGENT_TREE_OUT,
 				.flags = AGENT_GET,
-				.path = j->order.direct ? "." : ISLAND_WORKSPACE,
+				.path = j->order.engine->sandboxed ? ISLAND_WORKSPACE : ".",
 				.length = FILES_JSON_BYTES,
 				.idle_ms = FILES_IDLE_MS};
 	char *globs = globs_of(&j->order.body->spec.get, &ask.arg_len);
@@ -189,8 +190,8 @@ int job_get(struct job *j, struct cay_error *err)
 	if (!globs)
 		return cay_fail(err, CAY_E_INTERNAL, ENOMEM, "bring files out");
 	ask.arg = globs;
-	j->call = files_call(j->place.loop, j->place.islands, j->ref, j->order.plan, &ask,
-			     &get_sink, j, &j->command, err);
+	j->call = files_call(j->place.loop, j->ref, j->order.plan, &ask, &get_sink, j, &j->command,
+			     err);
 	free(globs);
 	return j->call ? 0 : -1;
 }
@@ -217,8 +218,8 @@ int job_clean(struct job *j)
 		if (!ask.path)
 			continue;
 		j->step = STEP_CLEAN;
-		j->call = files_call(j->place.loop, j->place.islands, j->ref, j->order.plan, &ask,
-				     &clean_sink, j, &j->command, &unused);
+		j->call = files_call(j->place.loop, j->ref, j->order.plan, &ask, &clean_sink, j,
+				     &j->command, &unused);
 		if (j->call)
 			return 0;
 	}

@@ -37,7 +37,10 @@ int job_order_make(struct job_order *o, const struct settings *settings, struct 
 	struct spec *spec = &body->spec;
 	const char *script;
 
-	*o = (struct job_order){.body = body, .settings = settings, .script = SCRIPT_NONE};
+	*o = (struct job_order){.body = body,
+				.settings = settings,
+				.engine = engine_get(spec->engine),
+				.script = SCRIPT_NONE};
 	if (choose_runtime(o, err) < 0 ||
 	    (spec->kind == SPEC_CODE && script_of_code(spec, &o->script, err) < 0))
 		return -1;

@@ -107,7 +107,7 @@ static void idle_out(struct sandbox *s)
 		sandbox_end(s, "idle");
 		return;
 	}
-	islands_forget(s->all->config.place.islands, &s->ref);
+	islands_forget(&s->ref);
 	note_stopped(s, "idle");
 }
 
@@ -159,7 +159,7 @@ static void sandbox_free(struct sandbox *s)
 		at = &(*at)->next;
 	if (*at)
 		*at = s->next;
-	islands_forget(s->all->config.place.islands, &s->ref);
+	islands_forget(&s->ref);
 	logs_done(&s->logs);
 	sandbox_waits_free(s->waits);
 	sandbox_put_free(s);
@@ -220,11 +220,10 @@ static void note_end(struct sandbox *s, const char *reason)
 		all->config.ended(all->config.ctx, s, reason);
 	logs_done(&s->logs);
 	if (s->ref.number)
-		islands_kill(all->config.place.islands, &s->ref, 0, CAUSE_CANCELLED);
+		islands_kill(&s->ref, 0, CAUSE_CANCELLED);
 	/* Its island still has it open; what nobody has open is gone then. */
 	if (s->body->spec.kept)
-		(void)islands_discard(all->config.place.islands, (const char(*)[ID_SIZE])s->id, 1,
-				      &unused);
+		(void)islands_discard(s->ref.islands, (const char(*)[ID_SIZE])s->id, 1, &unused);
 }
 
 void sandbox_end(struct sandbox *s, const char *reason)
@@ -240,7 +239,7 @@ void sandbox_retire(struct sandbox *s, const char *reason)
 	} else if (s->ref.number) {
 		s->stopping = reason;
 		/* What runs there is told by its end. */
-		islands_kill(s->all->config.place.islands, &s->ref, 0, CAUSE_CANCELLED);
+		islands_kill(&s->ref, 0, CAUSE_CANCELLED);
 	}
 }
 
@@ -394,7 +393,7 @@ void sandbox_forget(struct sandbox *s, const void *ctx)
 
 int sandbox_wake(struct sandbox *s, struct cay_error *err)
 {
-	if (islands_make(s->all->config.place.islands, &s->ref, s->plan, 0, NULL, err) < 0)
+	if (islands_make(&s->ref, s->plan, 0, NULL, err) < 0)
 		return -1;
 	s->state = SANDBOX_LIVE;
 	s->woken = true;
@@ -421,7 +420,7 @@ int sandbox_ask(struct sandbox *s, enum service_request_kind kind, sandbox_answe
 		return cay_fail(err, CAY_E_CONFLICT, 0, "the sandbox %s is not paused", s->id);
 	if (wait_for(s, kind, fn, ctx, err) < 0)
 		return -1;
-	if (islands_ask(s->all->config.place.islands, &s->ref, kind, err) == 0)
+	if (islands_ask(&s->ref, kind, err) == 0)
 		return 0;
 	drop_last_wait(s);
 	return -1;
@@ -513,13 +512,14 @@ int sandbox_create(struct sandboxes *all, const struct owner *owner,
 	s->body = body;
 	s->owner = *owner;
 	s->name = body->name ? strdup(body->name) : NULL;
-	s->ref = (struct island_ref){.ctx = s, .report = on_report};
+	s->ref = (struct island_ref){
+		.islands = all->config.place.islands, .ctx = s, .report = on_report};
 	set_times(s);
 	s->next = all->list;
 	all->list = s;
 	if (make_plan(all, s->id, settings, body, &s->plan, err) < 0 ||
 	    wait_for(s, SERVICE_MAKE, fn, ctx, err) < 0 ||
-	    islands_make(all->config.place.islands, &s->ref, s->plan, 0, NULL, err) < 0) {
+	    islands_make(&s->ref, s->plan, 0, NULL, err) < 0) {
 		sandbox_free(s);
 		return -1;
 	}
@@ -529,7 +529,8 @@ int sandbox_create(struct sandboxes *all, const struct owner *owner,
 int sandbox_enter_stopped(struct sandboxes *all, struct sandbox *s, struct cay_error *err)
 {
 	s->all = all;
-	s->ref = (struct island_ref){.ctx = s, .report = on_report};
+	s->ref = (struct island_ref){
+		.islands = all->config.place.islands, .ctx = s, .report = on_report};
 	s->state = SANDBOX_STOPPED;
 	if (make_plan(all, s->id, all->config.settings, s->body, &s->plan, err) < 0)
 		return -1;

@@ -168,13 +168,13 @@ void sandbox_job_free(struct sandbox *s, struct job *j)
 struct agent_call *sandbox_call(struct sandbox *s, const struct agent_ask *ask,
 				const struct agent_sink *sink, void *ctx, struct cay_error *err)
 {
-	const struct job_place *p = &s->all->config.place;
 	struct agent_call *call;
 	uint32_t unused;
 
 	if (check_usable(s, err) < 0)
 		return NULL;
-	call = files_call(p->loop, p->islands, &s->ref, s->plan, ask, sink, ctx, &unused, err);
+	call = files_call(s->all->config.place.loop, &s->ref, s->plan, ask, sink, ctx, &unused,
+			  err);
 	if (call)
 		take(s);
 	return call;
@@ -212,7 +212,7 @@ struct sandbox_terminal *sandbox_terminal(struct sandbox *s, struct job_order *o
 				      .flags = ORDER_TERMINAL,
 				      .timeout_ms = TERMINAL_MS};
 	(void)msg_send(pair[0], size, sizeof(*size), NULL, 0);
-	if (islands_command(s->all->config.place.islands, &s->ref, &order, &t->command, err) < 0) {
+	if (islands_command(&s->ref, &order, &t->command, err) < 0) {
 		fd_closep(&pair[0]);
 		fd_closep(&pair[1]);
 		free(t);
@@ -236,7 +236,7 @@ void sandbox_terminal_close(struct sandbox_terminal *t)
 	if (*at)
 		*at = t->next;
 	if (t->command)
-		islands_kill(s->all->config.place.islands, &s->ref, t->command, CAUSE_CANCELLED);
+		islands_kill(&s->ref, t->command, CAUSE_CANCELLED);
 	free(t);
 	give(s);
 }

@@ -300,7 +300,7 @@ SETTER(set_engine)
 
 	if (!s)
 		return -1;
-	if (r->place == REQUEST_SANDBOX && strcmp(s, "direct") == 0)
+	if (r->place == REQUEST_SANDBOX && spec_engine_find(s) == ENGINE_DIRECT)
 		return field_later(err, "a sandbox that lives on is always one: leave engine out");
 	if (spec_set_engine(&body(r)->spec, s, err) == 0)
 		return 0;

@@ -1,6 +1,7 @@
 #include "spec/spec.h"
 
 #include "base/attr.h"
+#include "base/buf.h"
 #include "base/parse.h"
 #include "base/words.h"
 #include "core/limit.h"
@@ -287,27 +288,59 @@ enum mode mode_find(const char *name)
 	return MODE_UNSAID;
 }
 
+static const struct {
+	const char *name;
+	bool exists;
+} engine_rows[ENGINES] = {
+	[ENGINE_AUTO] = {"auto", true},      [ENGINE_NATIVE] = {"native", true},
+	[ENGINE_DOCKER] = {"docker", false}, [ENGINE_PODMAN] = {"podman", false},
+	[ENGINE_DIRECT] = {"direct", true},
+};
+
+const char *spec_engine_name(enum spec_engine e)
+{
+	return engine_rows[e].name;
+}
+
+bool spec_engine_exists(enum spec_engine e)
+{
+	return engine_rows[e].exists;
+}
+
+enum spec_engine spec_engine_find(const char *name)
+{
+	int e = ENGINE_AUTO;
+
+	while (e < ENGINES && strcmp(name, engine_rows[e].name) != 0)
+		e++;
+	return (enum spec_engine)e;
+}
+
+static int no_engine(const char *text, struct cay_error *err)
+{
+	_cleanup_(buf_done) struct buf names = BUF(128);
+
+	for (int e = ENGINE_AUTO; e < ENGINES; e++)
+		if (buf_printf(&names, "%s%s", e == ENGINE_AUTO ? "" : ", ", engine_rows[e].name) <
+		    0)
+			return no_memory(err);
+	(void)cay_fail(err, CAY_E_INVALID, 0, "no engine is called '%.64s'", text);
+	return cay_hint(err, "engines are %s", buf_str(&names));
+}
+
 int spec_set_engine(struct spec *s, const char *text, struct cay_error *err)
 {
-	static const char *const later[] = {"docker", "podman"};
+	enum spec_engine e = spec_engine_find(text);
 
-	if (strcmp(text, "auto") == 0)
-		s->engine = ENGINE_AUTO;
-	else if (strcmp(text, "native") == 0)
-		s->engine = ENGINE_NATIVE;
-	else if (strcmp(text, "direct") == 0)
-		s->engine = ENGINE_DIRECT;
-	else {
-		for (size_t i = 0; i < ARRAY_LEN(later); i++)
-			if (strcmp(text, later[i]) == 0) {
-				(void)cay_fail(err, CAY_E_UNSUPPORTED, 0,
-					       "the engine '%s' is not supported yet", text);
-				return cay_hint(err, "leave --engine out: the native engine "
-						     "needs no container engine");
-			}
-		(void)cay_fail(err, CAY_E_INVALID, 0, "no engine is called '%.64s'", text);
-		return cay_hint(err, "engines are auto, native, docker, podman, direct");
+	if (e == ENGINES)
+		return no_engine(text, err);
+	if (!spec_engine_exists(e)) {
+		(void)cay_fail(err, CAY_E_UNSUPPORTED, 0, "the engine '%s' is not supported yet",
+			       text);
+		return cay_hint(err, "leave --engine out: the native engine needs no container "
+				     "engine");
 	}
+	s->engine = e;
 	return 0;
 }
 

@@ -23,7 +23,23 @@ enum spec_kind {
 	SPEC_ARGV, /* a program of the island's */
 };
 
-enum spec_engine { ENGINE_AUTO, ENGINE_NATIVE, ENGINE_DIRECT };
+/* By what it is carried out. ENGINE_AUTO is none of its own: one of the others is chosen. */
+enum spec_engine {
+	ENGINE_AUTO,
+	ENGINE_NATIVE,
+	ENGINE_DOCKER,
+	ENGINE_PODMAN,
+	ENGINE_DIRECT,
+	ENGINES
+};
+
+const char *spec_engine_name(enum spec_engine e);
+
+/* ENGINES: none is called so. */
+enum spec_engine spec_engine_find(const char *name);
+
+/* Whether it can be asked for; else it is known by its name alone. */
+bool spec_engine_exists(enum spec_engine e);
 
 /* How much is sandboxed, from little to all. */
 enum mode { MODE_UNSAID, MODE_OFF, MODE_SELECTIVE, MODE_ALL, MODES };

@@ -11,8 +11,9 @@
 #include "base/fd.h"
 #include "base/loop.h"
 #include "base/parse.h"
-#include "engine/native/service.h"
+#include "engine/native/service_main.h"
 #include "engine/pipes.h"
+#include "engine/service.h"
 #include "policy/plan.h"
 
 #include <errno.h>

@@ -8,8 +8,8 @@
 
 #include "base/buf.h"
 #include "base/fd.h"
+#include "engine/agent_wire.h"
 #include "engine/native/agent.h"
-#include "engine/native/agent_wire.h"
 
 #include <fcntl.h>
 #include <ftw.h>

@@ -2,7 +2,7 @@
 #include "fuzz.h"
 
 #include "base/fd.h"
-#include "session/files.h"
+#include "cli/files.h"
 
 #include <fcntl.h>
 #include <ftw.h>

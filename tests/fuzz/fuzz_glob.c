@@ -2,7 +2,7 @@
 #include "fuzz.h"
 
 #include "base/glob.h"
-#include "session/files.h"
+#include "cli/files.h"
 
 #include <fnmatch.h>
 

@@ -8,8 +8,8 @@
 #include "base/buf.h"
 #include "base/fd.h"
 #include "base/loop.h"
+#include "engine/landlock.h"
 #include "engine/native/agent.h"
-#include "engine/native/landlock.h"
 #include "engine/native/seccomp.h"
 #include "session/agent_client.h"
 

@@ -4,8 +4,9 @@
  */
 #include "base/attr.h"
 #include "base/fd.h"
-#include "engine/native/service.h"
+#include "engine/native/service_main.h"
 #include "engine/pipes.h"
+#include "engine/service.h"
 #include "policy/plan.h"
 
 #include <setjmp.h>

@@ -36,7 +36,7 @@ static void expect(struct asked a, const char *compile, const char *argv)
 			    .code = (char *)(uintptr_t)a.code,
 			    .entry = (char *)(uintptr_t)a.entry};
 	struct runtime rt = {.language = language_find(a.language)};
-	struct command c;
+	struct command_words c;
 
 	assert_non_null(rt.language);
 	(void)snprintf(rt.program, sizeof(rt.program), "/p");
@@ -96,7 +96,7 @@ static void environment(void **state)
 {
 	struct spec spec = {.kind = SPEC_CODE};
 	struct runtime rt = {.language = language_find("go")};
-	struct command c;
+	struct command_words c;
 
 	(void)state;
 	assert_int_equal(command_make(&spec, &rt, "/s", MEMORY, &c), 0);
@@ -113,7 +113,7 @@ static void environment(void **state)
 static void bare_words(void **state)
 {
 	struct spec spec = {.kind = SPEC_ARGV};
-	struct command c;
+	struct command_words c;
 
 	(void)state;
 	assert_int_equal(strv_add(&spec.args, "{script}"), 0);

@@ -6,8 +6,8 @@
  */
 #include "base/attr.h"
 #include "base/fd.h"
+#include "engine/landlock.h"
 #include "engine/native/island.h"
-#include "engine/native/landlock.h"
 #include "engine/native/launcher.h"
 #include "engine/pipes.h"
 #include "policy/plan.h"

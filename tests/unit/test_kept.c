@@ -6,8 +6,9 @@
 #include "base/attr.h"
 #include "base/fd.h"
 #include "engine/native/kept.h"
-#include "engine/native/service.h"
+#include "engine/native/service_main.h"
 #include "engine/pipes.h"
+#include "engine/service.h"
 #include "engine/tree.h"
 #include "policy/plan.h"
 

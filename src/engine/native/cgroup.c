@@ -3,7 +3,7 @@
 #include "base/attr.h"
 #include "base/buf.h"
 #include "base/fd.h"
-#include "base/owner.h"
+#include "base/leftover.h"
 #include "base/parse.h"
 #include "core/limit.h"
 #include "engine/native/cgroup_find.h"
@@ -529,7 +529,7 @@ static int sweep_dir(int dir, int *ret_busy)
 	for (struct dirent *e; (e = readdir(d));) {
 		int r;
 
-		if (!owner_is_gone(e->d_name, NAME_PREFIX))
+		if (!leftover_is_orphan(e->d_name, NAME_PREFIX))
 			continue;
 		r = remove_dir(dir, e->d_name);
 

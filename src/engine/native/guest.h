@@ -8,7 +8,7 @@
 #include "base/loop.h"
 #include "engine/native/bare.h"
 #include "engine/native/launcher.h"
-#include "engine/native/service.h"
+#include "engine/service.h"
 
 #define BUCKETS    256
 #define GUESTS_MAX 16384

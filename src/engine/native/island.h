@@ -36,6 +36,7 @@
 #include "engine/native/cgroup.h"
 #include "engine/native/hostdir.h"
 #include "engine/native/network.h"
+#include "engine/order.h"
 #include "policy/plan.h"
 
 #include <stdbool.h>
@@ -76,22 +77,6 @@ struct facts {
 struct provision {
 	struct cgroup_ticket ticket;
 	uint64_t namespaces[NAMESPACES]; /* its own: the island's must be others */
-};
-
-/* Larger plans can't be sent to an island that waits. */
-#define ORDER_PLAN_MAX (128u << 10)
-
-/* What an order is about, besides a program. */
-enum order_flags {
-	ORDER_LAST = 1,     /* PID 1 only reaps from here on, and ends with this program */
-	ORDER_HELD = 2,     /* last: the program waits for MESSAGE_GO */
-	ORDER_COMPILE = 4,  /* the plan's compile list, not its argv */
-	ORDER_TERMINAL = 8, /* stdio[0] is a socket: the terminal's master is sent there,
-			       and a struct winsize may have been */
-	ORDER_CHECK = 16,   /* nothing is executed: all steps, the facts, and a good end */
-	ORDER_AGENT = 64,   /* nothing is executed: serves files, by stdio[0] and stdio[1] */
-	ORDER_CGROUP = 32,  /* one or two fds more: cgroups of this command alone, to be joined */
-	ORDER_FLAGS_ALL = 127,
 };
 
 struct order {

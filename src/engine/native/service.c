@@ -9,7 +9,7 @@
  * it is asked for until its PID 1 is reaped; only then GONE is reported, so that
  * whoever hears it knows that nothing of it is left.
  */
-#include "engine/native/service.h"
+#include "engine/native/service_main.h"
 
 #include "base/attr.h"
 #include "base/fd.h"

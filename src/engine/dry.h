@@ -3,22 +3,15 @@
  */
 #pragma once
 
-#include "policy/plan.h"
-
-#include <stddef.h>
+#include "engine/engine.h"
 
 struct json;
 
-/* What every island is denied; --dry-run and the man page say the same. */
-extern const char *const dry_denied[];
-extern const size_t n_dry_denied;
-
+/* By what it would be carried out. */
 struct dry_engine {
-	const char *name;
+	const struct engine *engine;
 	const char *reason; /* "": there is none */
-	const char
-		*user;  /* without a sandbox: whom it would run as; "": not known, or it has one */
-	bool sandboxed; /* the native engine; else nothing is enforced */
+	const char *user;   /* not sandboxed: whom it would run as; "": not known, or it has one */
 };
 
 /*
@@ -26,7 +19,7 @@ struct dry_engine {
  * came of judging them.
  */
 struct json *dry_json(const struct plan *p, const struct runtime *runtime,
-		      const struct dry_engine *engine, struct json *mounts);
+		      const struct dry_engine *by, struct json *mounts);
 
 /* One of mounts. */
 struct json *dry_mount_json(const char *source, const char *target, enum access access,

@@ -1,4 +1,4 @@
-#include "base/owner.h"
+#include "base/leftover.h"
 
 #include "base/fd.h"
 #include "base/parse.h"
@@ -26,7 +26,7 @@ static bool is_dead(pid_t pid)
 	return end && (strncmp(end, ") Z ", 4) == 0 || strncmp(end, ") X ", 4) == 0);
 }
 
-bool owner_is_gone(const char *name, const char *prefix)
+bool leftover_is_orphan(const char *name, const char *prefix)
 {
 	size_t skip = strlen(prefix), n;
 	char number[16];

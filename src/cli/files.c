@@ -1,4 +1,4 @@
-#include "session/files.h"
+#include "cli/files.h"
 
 #include "base/attr.h"
 #include "base/fd.h"

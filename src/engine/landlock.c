@@ -1,4 +1,4 @@
-#include "engine/native/landlock.h"
+#include "engine/landlock.h"
 
 #include "base/attr.h"
 #include "base/fd.h"

@@ -1,19 +1,8 @@
-#include "engine/native/dry.h"
+#include "engine/dry.h"
 
-#include "base/attr.h"
 #include "base/json.h"
 #include "core/limit.h"
-#include "engine/native/island.h"
 #include "image/host.h"
-
-const char *const dry_denied[] = {
-	"network: only a loopback of its own",
-	"writing anywhere but /tmp, /workspace, /dev/shm and mounts marked rw",
-	"the host's files but /usr, parts of /etc, and the mounts above",
-	"capabilities, set-id programs, namespaces, mounts, devices, raw and host sockets",
-	"system calls that are not on the allow list",
-};
-const size_t n_dry_denied = ARRAY_LEN(dry_denied);
 
 static struct json *list_json(const struct plan *p, struct plan_list l)
 {
@@ -54,15 +43,16 @@ struct json *dry_mount_json(const char *source, const char *target, enum access 
 	return m;
 }
 
-struct json *dry_json(const struct plan *p, const struct runtime *rt,
-		      const struct dry_engine *engine, struct json *mounts)
+struct json *dry_json(const struct plan *p, const struct runtime *rt, const struct dry_engine *by,
+		      struct json *mounts)
 {
+	const struct engine *engine = by->engine;
 	struct json *o = json_new_object(), *plan = json_new_object();
 	struct json *steps = json_new_array(), *no = json_new_array();
 
-	json_set_str(plan, "engine", engine->name);
-	json_set_str(plan, "engine_reason", engine->reason);
-	json_set_str(plan, "user", engine->user[0] ? engine->user : NULL);
+	json_set_str(plan, "engine", spec_engine_name(engine->id));
+	json_set_str(plan, "engine_reason", by->reason);
+	json_set_str(plan, "user", by->user[0] ? by->user : NULL);
 	json_set_bool(plan, "sandboxed", engine->sandboxed);
 	json_set_str(plan, "image", HOST_IMAGE);
 	json_set_str(plan, "language", rt ? rt->language->name : NULL);
@@ -74,11 +64,11 @@ struct json *dry_json(const struct plan *p, const struct runtime *rt,
 	json_set_str(plan, "network", engine->sandboxed ? "none" : "host");
 	json_set(plan, "limits", limits_json(&p->limits));
 	json_set(plan, "mounts", mounts);
-	for (unsigned i = 0; engine->sandboxed && i < n_island_steps; i++)
-		json_add_str(steps, island_steps[i].name);
+	for (unsigned n = 0; engine->enforced(n); n++)
+		json_add_str(steps, engine->enforced(n));
 	json_set(plan, "enforced", steps);
-	for (size_t i = 0; engine->sandboxed && i < n_dry_denied; i++)
-		json_add_str(no, dry_denied[i]);
+	for (const char *const *what = engine->denied; *what; what++)
+		json_add_str(no, *what);
 	json_set(plan, "denied", no);
 	json_set_bool(plan, "allow_degraded", p->allow_degraded);
 	json_set(o, "dry_run", plan);

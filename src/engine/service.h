@@ -1,6 +1,6 @@
 /*
- * service.h: the launcher as a process of its own, and what is said between it and
- * whoever wants islands (the api, which has no rights of its own).
+ * service.h: what is said between an engine's process (the native one's is the launcher:
+ * native/service_main.h) and whoever wants islands (the api, which has no rights of its own).
  *
  * One SOCK_SEQPACKET pair. A request is one packet: struct service_request, behind it
  * a plan where there is one; fds ride along. A report is one struct service_report.
@@ -19,7 +19,7 @@
  *   DISCARD  removes the kept workspaces whose names follow (char[ID_SIZE] each).
  *   SWEEP    removes all others: those whose sandboxes nobody knows any more.
  *
- * RUN and MAKE with FLAG_BARE are without an island (bare.h), where the operator's mode lets
+ * RUN and MAKE with FLAG_BARE are without an island (native/bare.h), where the operator's mode lets
  * them; whom they run as is the launcher's to find out.
  *
  * An island that ends, for whatever reason, is told of by GONE. How much stands ready is in
@@ -31,10 +31,8 @@
 
 #include "core/error.h"
 #include "core/result.h"
-#include "engine/native/bare_user.h"
-#include "engine/native/island.h"
+#include "engine/order.h"
 #include "engine/watch.h"
-#include "policy/mounts.h"
 
 #include <stdint.h>
 
@@ -113,15 +111,3 @@ void isolation_pack(const struct isolation *i, struct isolation_wire *ret);
 
 /* The bytes are not trusted. 0, or -ENOMEM. */
 int isolation_unpack(const struct isolation_wire *w, struct isolation *ret);
-
-struct service_config {
-	const struct mount_rules *rules;
-	int kept_dir;                  /* kept.h; -1: no workspaces are kept */
-	const struct bare_rules *bare; /* bare_user.h; NULL: nothing runs without an island */
-};
-
-/*
- * The launcher's whole life: makes islands as the other end of sock asks, until that is
- * closed. Returns an exit code.
- */
-int service_main(int sock, const struct service_config *config);

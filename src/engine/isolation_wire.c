@@ -1,4 +1,4 @@
-#include "engine/native/service.h"
+#include "engine/service.h"
 
 #include "base/attr.h"
 

@@ -1,0 +1,19 @@
+/*
+ * service_main.h: the launcher as a process of its own, which speaks engine/service.h.
+ */
+#pragma once
+
+#include "engine/native/bare_user.h"
+#include "policy/mounts.h"
+
+struct service_config {
+	const struct mount_rules *rules;
+	int kept_dir;                  /* kept.h; -1: no workspaces are kept */
+	const struct bare_rules *bare; /* bare_user.h; NULL: nothing runs without an island */
+};
+
+/*
+ * The launcher's whole life: makes islands as the other end of sock asks, until that is
+ * closed. Returns an exit code.
+ */
+int service_main(int sock, const struct service_config *config);
