@@ -230,7 +230,8 @@ _noreturn_ static void be_launcher(struct serve *s, int sock, pid_t parent)
 		_exit(125);
 	_exit(service_main(sock, &(struct service_config){.rules = &s->rules,
 							  .kept_dir = s->kept_dir,
-							  .bare = &s->bare}));
+							  .bare = &s->bare,
+							  .maximum = &s->settings.maximum}));
 }
 
 static int drop_rights(const struct serve *s)

@@ -40,13 +40,14 @@ static pid_t launcher;
 
 static void start_launcher(void)
 {
+	const struct service_config config = {.rules = &no_rules, .kept_dir = kept_dir};
 	int pair[2];
 
 	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
 	launcher = fork();
 	if (launcher == 0) {
 		(void)close(pair[0]);
-		_exit(service_main(pair[1], &(struct service_config){&no_rules, kept_dir, NULL}));
+		_exit(service_main(pair[1], &config));
 	}
 	(void)close(pair[1]);
 	sock = pair[0];

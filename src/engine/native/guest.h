@@ -65,6 +65,7 @@ struct service {
 	struct loop_fd emptier;    /* a child that removes trees, by its pidfd; or -1 */
 	pid_t emptier_pid;
 	const struct bare_rules *bare; /* or NULL */
+	const struct limits *maximum;  /* or NULL */
 	struct removal *removals;      /* workspaces on their way out: removal.h */
 	bool empty_again;
 	int code;

@@ -24,7 +24,9 @@
  *
  * An island that ends, for whatever reason, is told of by GONE. How much stands ready is in
  * every report; one of its own says so when there is nothing more to prepare. The launcher believes
- * nothing it is sent: plans are checked, host paths judged again by what they lead to.
+ * nothing it is sent: plans are checked and held to the operator's maxima, host paths judged
+ * again by what they lead to. A request may shorten its plan's times; only files agents, whose
+ * program is ours, and terminals, which end with their sandbox, may be given more.
  * Each side ends when the other is gone.
  */
 #pragma once
@@ -118,6 +120,7 @@ struct service_config {
 	const struct mount_rules *rules;
 	int kept_dir;                  /* kept.h; -1: no workspaces are kept */
 	const struct bare_rules *bare; /* bare_user.h; NULL: nothing runs without an island */
+	const struct limits *maximum;  /* the operator's, for all plans; NULL: only ours */
 };
 
 /*
