@@ -37,6 +37,7 @@ struct settings {
 	uint64_t serve_max_runs;  /* [serve] max_runs: of all callers at once; 0: not limited */
 	uint64_t serve_max_sandboxes; /* max_sandboxes: the same of live sandboxes */
 	uint64_t serve_history_days;  /* history_days: how long runs are remembered; 0: for ever */
+	uint64_t serve_history_size;  /* history_size: bytes of all kept results; 0: not limited */
 	uint64_t serve_audit_days;    /* audit_days: the same of the audit log */
 	struct strv serve_hosts;      /* host = NAME: what TCP clients may call us by */
 	enum mode serve_mode;         /* mode = all|selective|off: what is sandboxed */
