@@ -7,6 +7,7 @@
  */
 #pragma once
 
+#include "base/buf.h"
 #include "base/strv.h"
 #include "core/error.h"
 #include "core/limits.h"
@@ -79,6 +80,12 @@ int settings_load_file(struct settings *s, const char *file, bool *ret_found,
 
 /* Lays all of settings_files() over s; stops at the first error. */
 int settings_load(struct settings *s, struct cay_error *err);
+
+/*
+ * The same, and all that was read, one file behind the other, is appended to text: for whoever
+ * may not read the files, and must go by the very bytes that were checked.
+ */
+int settings_load_text(struct settings *s, struct buf *text, struct cay_error *err);
 
 /*
  * Where "limits.memory" or "language python.prefer" came from: "FILE:LINE", or

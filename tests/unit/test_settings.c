@@ -509,6 +509,30 @@ static void loads_in_order(void **state)
 	assert_string_equal(settings_origin(&s, "limits.memory"), place);
 }
 
+/* What is handed on is what was read, and means the same. */
+static void loads_text(void **state)
+{
+	_cleanup_(settings_done) struct settings s, again;
+	_cleanup_(buf_done) struct buf text = BUF(10000), small = BUF(10);
+	struct cay_error err;
+
+	(void)state;
+	write_file(user_file, "[limits]\npids=7\n[mounts]\nread=/a", 0600);
+	write_file(named, "[limits]\npids=8\n[mounts]\nread=/b\n", 0600);
+	(void)setenv("XDG_CONFIG_HOME", dir, 1);
+	(void)setenv("CAY_CONFIG", named, 1);
+	settings_init(&s);
+	settings_init(&again);
+	assert_int_equal(settings_load_text(&s, &text, &err), 0);
+	assert_non_null(strstr(buf_str(&text), "read=/a\n[limits]\npids=8\n"));
+	parse(&again, "F", buf_str(&text));
+	assert_int_equal(again.limits.pids, 8);
+	assert_int_equal(again.mount_read.len, s.mount_read.len);
+	assert_int_equal(settings_load_text(&s, &small, &err), -1);
+	assert_int_equal(chmod(named, 0666), 0);
+	assert_int_equal(settings_load_text(&s, &text, &err), geteuid() == 0 ? -1 : 0);
+}
+
 static void check_load(const char *file, const char *words)
 {
 	_cleanup_(settings_done) struct settings s;
@@ -610,6 +634,7 @@ int main(void)
 		cmocka_unit_test(example_is_true),
 		FILE_TEST(lists_files),
 		FILE_TEST(loads_in_order),
+		FILE_TEST(loads_text),
 		FILE_TEST(missing_files),
 		FILE_TEST(odd_files),
 		FILE_TEST(root_trusts_root),
