@@ -137,6 +137,25 @@ static int load(struct serve *s, struct cay_error *err)
 	return hand_settings_on(s, &text, err);
 }
 
+/*
+ * What is the daemon's own never gets to an island, whatever lists allow: the state has keys
+ * and everybody's results, and whoever reaches the socket as root may have anything.
+ */
+static int forbid_own(struct serve *s, struct cay_error *err)
+{
+	_cleanup_(fd_closep) int socket = open(s->socket_path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	char path[PATH_MAX];
+	int r = socket < 0 ? -errno : fd_real_path(socket, path, sizeof(path));
+
+	if (r >= 0)
+		r = strv_add(&s->rules.forbid, path);
+	if (r >= 0)
+		r = fd_real_path(s->state_dir, path, sizeof(path));
+	if (r >= 0)
+		r = strv_add(&s->rules.forbid, path);
+	return r < 0 ? cay_fail(err, CAY_E_INTERNAL, -r, "forbid the daemon's own directories") : 0;
+}
+
 static void find_user(struct serve *s)
 {
 	const struct passwd *p = getpwnam(API_USER);
@@ -176,7 +195,7 @@ static int prepare(struct serve *s, struct cay_error *err)
 	    serve_direct_rules(&s->settings, s->socket_path, s->uid, &s->bare, err) < 0 ||
 	    serve_open_state(s->state_path, &s->state_dir, &s->lock, err) < 0 ||
 	    kept_open_dir(s->state_dir, &s->kept_dir, err) < 0 || give_state(s, err) < 0 ||
-	    serve_listen_unix(s->socket_path, &s->unix_fd, err) < 0)
+	    serve_listen_unix(s->socket_path, &s->unix_fd, err) < 0 || forbid_own(s, err) < 0)
 		return -1;
 	return s->tcp ? serve_listen_tcp(s->tcp, &s->tcp_fd, err) : 0;
 }
