@@ -177,6 +177,16 @@ def test_background_run_with_much_output_is_kept(daemon):
     assert daemon.get(f"/v1/runs/{run['id']}").ok()["stdout"] == "ü" * 500000 + "\n"
 
 
+def test_followers_of_a_silent_run_are_answered_at_once(daemon):
+    run = daemon.post("/v1/runs", {"argv": ["sleep", "20"], "background": True}).ok(202)
+    time.sleep(1)  # who comes before its start is told of that
+    began = time.monotonic()
+    with daemon.events("GET", f"/v1/runs/{run['id']}/events") as events:
+        assert events.status == 200 and time.monotonic() - began < 10
+        daemon.delete(f"/v1/runs/{run['id']}").ok(202)
+        assert events.until("result")[-1][1]["status"] == "cancelled"
+
+
 def test_old_results_make_room(make_daemon):
     daemon = make_daemon(settings="[serve]\nhistory_size = 1m\n")
     runs = []
