@@ -320,6 +320,7 @@ static void is_no_way_to_rights(void **state _unused_)
 
 static void discards_and_sweeps(void **state _unused_)
 {
+	static char others[SERVICE_NAMES_MAX][ID_SIZE];
 	char names[1][ID_SIZE] = {FIRST};
 	int file;
 
@@ -336,7 +337,12 @@ static void discards_and_sweeps(void **state _unused_)
 	(void)close(file);
 	assert_int_equal(mkdirat(kept_dir, "sbx_0000000000000000", 0700), 0);
 	assert_int_equal(mkdirat(kept_dir, "other", 0700), 0);
-	ask((struct service_request){.kind = SERVICE_SWEEP}, names, sizeof(names), NULL);
+	/* In as many packets as it takes. */
+	ask((struct service_request){.kind = SERVICE_SWEEP, .flags = FLAG_MORE}, names,
+	    sizeof(names), NULL);
+	for (size_t n = 0; n < SERVICE_NAMES_MAX; n++)
+		(void)snprintf(others[n], ID_SIZE, "sbx_1111111111111111");
+	ask((struct service_request){.kind = SERVICE_SWEEP}, others, sizeof(others), NULL);
 	make(4, FIRST); /* by now it is done */
 	end(4);
 	assert_true(is_there(FIRST ".img"));

@@ -68,6 +68,8 @@ struct service {
 	const struct limits *maximum;  /* or NULL */
 	struct removal *removals;      /* workspaces on their way out: removal.h */
 	bool empty_again;
+	struct buf known; /* SERVICE_SWEEP: names of the packets so far */
+	bool known_lost;  /* not all of them: nothing may be removed by the rest */
 	int code;
 };
 

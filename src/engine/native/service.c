@@ -212,6 +212,27 @@ static int with_guest(struct service *s, const struct service_request *q, const 
 	return r;
 }
 
+/* A name that was lost would be a workspace that is removed: then nothing is. */
+static int do_sweep(struct service *s, const struct service_request *q, size_t len,
+		    struct cay_error *err)
+{
+	int r;
+
+	if (buf_append(&s->known, q + 1, len - sizeof(*q)) < 0)
+		s->known_lost = true;
+	if (q->flags & FLAG_MORE)
+		return 0;
+	if (s->known_lost)
+		(void)cay_fail(err, CAY_E_TOO_LARGE, 0, "the workspaces are too many");
+	else
+		making_sweep(s, (const char(*)[ID_SIZE])s->known.data, s->known.len / ID_SIZE);
+	r = s->known_lost ? -1 : 0;
+	buf_done(&s->known);
+	s->known = BUF(SERVICE_SWEEP_MAX * ID_SIZE);
+	s->known_lost = false;
+	return r;
+}
+
 static int obey(struct service *s, const struct service_request *q, size_t len,
 		const int fds[REQUEST_FDS], struct cay_error *err)
 {
@@ -224,8 +245,7 @@ static int obey(struct service *s, const struct service_request *q, size_t len,
 		making_discard(s, names, n_names);
 		return 0;
 	case SERVICE_SWEEP:
-		making_sweep(s, names, n_names);
-		return 0;
+		return do_sweep(s, q, len, err);
 	case SERVICE_RUN:
 		return do_run(s, q, p, fds, err);
 	case SERVICE_MAKE:
@@ -385,6 +405,7 @@ static int service_init(struct service *s, int sock, const struct service_config
 	*s = (struct service){.asker = {.fd = sock, .ready = on_request, .ctx = s},
 			      .stock = {.fire = on_stock, .ctx = s},
 			      .emptier.fd = -1,
+			      .known = BUF(SERVICE_SWEEP_MAX * ID_SIZE),
 			      .bare = config->bare,
 			      .maximum = config->maximum};
 	launcher_init(&s->launcher, config->rules);
@@ -409,6 +430,7 @@ static void service_done(struct service *s)
 	removals_done(s);
 	launcher_done(&s->launcher);
 	free(s->ahead);
+	buf_done(&s->known);
 	loop_free(s->loop);
 }
 
