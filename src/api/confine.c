@@ -141,11 +141,13 @@ static const char *const denied[] = {
 	"acct",
 	"add_key",
 	"adjtimex",
+	"bind",
 	"bpf",
 	"capset",
 	"chroot",
 	"clock_adjtime",
 	"clock_settime",
+	"connect",
 	"delete_module",
 	"execve",
 	"execveat",
@@ -165,6 +167,7 @@ static const char *const denied[] = {
 	"kexec_load",
 	"keyctl",
 	"kill",
+	"listen",
 	"lookup_dcookie",
 	"mknod",
 	"mknodat",
@@ -200,6 +203,7 @@ static const char *const denied[] = {
 	"setreuid",
 	"settimeofday",
 	"setuid",
+	"socket",
 	"swapoff",
 	"swapon",
 	"syslog",
@@ -231,9 +235,13 @@ static int deny(scmp_filter_ctx filter, const char *const *names, size_t n)
 static int deny_arguments(scmp_filter_ctx filter)
 {
 	static const unsigned requests[] = {TIOCSTI, TIOCLINUX};
-	int r = seccomp_rule_add(filter, SCMP_ACT_ERRNO(EAFNOSUPPORT), SCMP_SYS(socket), 1,
-				 SCMP_A0_32(SCMP_CMP_NE, AF_UNIX));
+	/* One end of such a pair can send to any socket that has a name, without connect(). */
+	static const unsigned datagrams[] = {SOCK_DGRAM, SOCK_RAW};
+	int r = 0;
 
+	for (size_t i = 0; r == 0 && i < ARRAY_LEN(datagrams); i++)
+		r = seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(socketpair), 1,
+				     SCMP_A1_32(SCMP_CMP_MASKED_EQ, 0xf, datagrams[i]));
 	for (size_t i = 0; r == 0 && i < ARRAY_LEN(requests); i++)
 		r = seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(ioctl), 1,
 				     SCMP_A1_32(SCMP_CMP_EQ, requests[i]));

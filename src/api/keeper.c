@@ -50,6 +50,25 @@ void keeper_wrote(struct api *api)
 		(void)loop_after(api->loop, t, KEEPER_FLUSH_MS);
 }
 
+/* True: there is more. */
+static bool trim(struct keeper *k)
+{
+	uint64_t max = k->api->settings.serve_history_size;
+	bool more = false;
+	struct cay_error err;
+
+	if (max > 0 && store_results_trim(k->api->store, (int64_t)max, &more, &err) < 0)
+		complain(&err);
+	return more;
+}
+
+/* Not left to the next time something is forgotten: in minutes, runs can fill a disk. */
+void keeper_trim(struct api *api)
+{
+	(void)trim(api->keeper);
+	keeper_wrote(api);
+}
+
 static void on_prune(struct loop_timer *t)
 {
 	struct keeper *k = t->ctx;
@@ -66,6 +85,7 @@ static void on_prune(struct loop_timer *t)
 
 	if (store_prune(k->api->store, &keep, clock_wall_ms(), &more, &err) < 0)
 		complain(&err);
+	more |= trim(k);
 	(void)quota_tidy(k->api->quota, clock_now_ms());
 	keeper_wrote(k->api);
 	(void)loop_after(k->api->loop, t, more ? PRUNE_AGAIN_MS : PRUNE_EVERY_MS);

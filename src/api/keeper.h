@@ -16,3 +16,6 @@ void keeper_stop(struct api *api);
 /* Something may have been gathered: it is committed within KEEPER_FLUSH_MS. */
 #define KEEPER_FLUSH_MS 100
 void keeper_wrote(struct api *api);
+
+/* A result was put: those that are too much by it go. */
+void keeper_trim(struct api *api);

@@ -28,6 +28,8 @@ static void set_end(struct json *j, const struct run_record *r)
 	json_set_real(usage, "cpu_ms", r->cpu_ms);
 	json_set_int(usage, "memory_peak_bytes", (int64_t)r->memory_peak_bytes);
 	json_set(j, "usage", usage);
+	if (r->background)
+		json_set_bool(j, "result_kept", r->result_kept);
 }
 
 struct json *run_json(const struct run_record *r)

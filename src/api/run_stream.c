@@ -85,6 +85,12 @@ void run_stream_add(struct run_stream *s, struct exchange *x, bool owner)
 	s->followers = f;
 	s->n_followers++;
 	exchange_watch(x, &events, f);
+	/* It is there, and may have nothing to say for hours; only who waits for its start may
+	 * still get an error instead. */
+	if (!owner) {
+		f->begun = true;
+		exchange_events_begin(x);
+	}
 }
 
 static void tell(struct run_stream *s, const char *event, const struct json *j)

@@ -157,8 +157,9 @@ static void remember(struct run_entry *e, const struct json *j)
 		e->record.result = buf_str(&text);
 	if (store_run_put(e->runs->api->store, &e->record, &err) < 0)
 		log_error(err.text, "run", e->record.id);
+	e->record.result_kept = e->record.result != NULL;
 	e->record.result = NULL;
-	keeper_wrote(e->runs->api);
+	keeper_trim(e->runs->api);
 }
 
 static void account(struct run_entry *e)

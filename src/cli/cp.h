@@ -17,7 +17,8 @@ struct cp {
 	const char *sandbox;
 	size_t files, left_out;
 	uint64_t bytes;
-	bool shown; /* there is a terminal to show progress on, and a line is there */
+	uint64_t taken; /* out of the sandbox, in all files together */
+	bool shown;     /* there is a terminal to show progress on, and a line is there */
 	bool quiet;
 	uint64_t shown_ns; /* when */
 	const char *name;  /* what is under way */

@@ -117,25 +117,12 @@ static const struct option_row rows[] = {
 };
 
 /* All the operator's files as one text: the api may not be able to read them itself. */
-static int gather_settings(struct serve *s, struct cay_error *err)
+static int hand_settings_on(struct serve *s, const struct buf *text, struct cay_error *err)
 {
-	_cleanup_(strv_done) struct strv files = {0};
-	_cleanup_(buf_done) struct buf text = BUF(SETTINGS_MAX_BYTES * SETTINGS_FILES_MAX);
-	int r = settings_files(&files);
+	int r = 0;
 
-	for (size_t n = 0; n < files.len && r == 0; n++) {
-		_cleanup_(fd_closep) int fd = open(files.items[n], O_RDONLY | O_CLOEXEC);
-
-		if (fd < 0 && errno == ENOENT)
-			continue;
-		r = fd < 0 ? -errno : fd_read_all(fd, &text);
-		if (r == 0)
-			r = buf_append(&text, "\n", 1);
-	}
 	s->settings_fd = memfd_create("settings", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	if (r == 0)
-		r = s->settings_fd < 0 ? -errno
-				       : fd_write_all(s->settings_fd, buf_str(&text), text.len);
+	r = s->settings_fd < 0 ? -errno : fd_write_all(s->settings_fd, text->data, text->len);
 	/* The next api must find what this one was given. */
 	if (r == 0 && fcntl(s->settings_fd, F_ADD_SEALS,
 			    F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) < 0)
@@ -146,13 +133,33 @@ static int gather_settings(struct serve *s, struct cay_error *err)
 static int load(struct serve *s, struct cay_error *err)
 {
 	_cleanup_(strv_done) struct strv homes = {0};
+	_cleanup_(buf_done) struct buf text = BUF(SETTINGS_MAX_BYTES * SETTINGS_FILES_MAX);
 
-	if (settings_load(&s->settings, err) < 0 || mode_check_settings(&s->settings, err) < 0 ||
-	    homes_read(&homes, err) < 0 ||
+	if (settings_load_text(&s->settings, &text, err) < 0 ||
+	    mode_check_settings(&s->settings, err) < 0 || homes_read(&homes, err) < 0 ||
 	    mount_rules_make(&s->settings, &homes, NULL, &s->rules, err) < 0 ||
 	    hostdir_resolve_rules(&s->rules, err) < 0)
 		return -1;
-	return gather_settings(s, err);
+	return hand_settings_on(s, &text, err);
+}
+
+/*
+ * What is the daemon's own never gets to an island, whatever lists allow: the state has keys
+ * and everybody's results, and whoever reaches the socket as root may have anything.
+ */
+static int forbid_own(struct serve *s, struct cay_error *err)
+{
+	_cleanup_(fd_closep) int socket = open(s->socket_path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	char path[PATH_MAX];
+	int r = socket < 0 ? -errno : fd_real_path(socket, path, sizeof(path));
+
+	if (r >= 0)
+		r = strv_add(&s->rules.forbid, path);
+	if (r >= 0)
+		r = fd_real_path(s->state_dir, path, sizeof(path));
+	if (r >= 0)
+		r = strv_add(&s->rules.forbid, path);
+	return r < 0 ? cay_fail(err, CAY_E_INTERNAL, -r, "forbid the daemon's own directories") : 0;
 }
 
 static void find_user(struct serve *s)
@@ -194,7 +201,7 @@ static int prepare(struct serve *s, struct cay_error *err)
 	    serve_direct_rules(&s->settings, s->socket_path, s->uid, &s->bare, err) < 0 ||
 	    serve_open_state(s->state_path, &s->state_dir, &s->lock, err) < 0 ||
 	    kept_open_dir(s->state_dir, &s->kept_dir, err) < 0 || give_state(s, err) < 0 ||
-	    serve_listen_unix(s->socket_path, &s->unix_fd, err) < 0)
+	    serve_listen_unix(s->socket_path, &s->unix_fd, err) < 0 || forbid_own(s, err) < 0)
 		return -1;
 	return s->tcp ? serve_listen_tcp(s->tcp, &s->tcp_fd, err) : 0;
 }
@@ -240,7 +247,8 @@ _noreturn_ static void be_launcher(void *ctx, pid_t parent)
 		_exit(125);
 	_exit(service_main(sock, &(struct service_config){.rules = &s->rules,
 							  .kept_dir = s->kept_dir,
-							  .bare = &s->bare}));
+							  .bare = &s->bare,
+							  .maximum = &s->settings.maximum}));
 }
 
 static int drop_rights(const struct serve *s)

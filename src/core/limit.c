@@ -51,6 +51,19 @@ void limit_set(struct limits *l, const struct limit_row *row, uint64_t value)
 	memcpy((char *)l + row->offset, &value, sizeof(value));
 }
 
+int limits_check(const struct limits *l, const struct limits *maximum, struct cay_error *err)
+{
+	for (size_t i = 0; i < n_limit_rows; i++) {
+		uint64_t v = limit_get(l, &limit_rows[i]), max = limit_get(maximum, &limit_rows[i]);
+
+		if (max && (v == 0 || v > max))
+			return cay_fail(err, CAY_E_POLICY, 0,
+					"the limit %s is above the operator's maximum",
+					limit_rows[i].name);
+	}
+	return 0;
+}
+
 static int parse_value(const struct limit_row *row, const char *text, uint64_t *ret)
 {
 	switch (row->unit) {

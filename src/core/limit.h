@@ -30,6 +30,12 @@ void limit_set(struct limits *l, const struct limit_row *row, uint64_t value);
 /* Parses text as the value of the limit called name. CAY_E_INVALID says what is expected. */
 int limit_parse(struct limits *l, const char *name, const char *text, struct cay_error *err);
 
+/*
+ * Whether none of l is above maximum, where 0 is no maximum, and none is unlimited where
+ * there is one. CAY_E_POLICY names the first.
+ */
+int limits_check(const struct limits *l, const struct limits *maximum, struct cay_error *err);
+
 /* How many files and directories a writable file system of that size may have. */
 uint64_t limit_inodes(uint64_t disk_bytes);
 

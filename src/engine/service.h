@@ -17,14 +17,17 @@
  *   FREEZE, THAW, USAGE   Answer: USAGE, or FAILED.
  *   AHEAD    islands like this one are kept ready, `command` of them.
  *   DISCARD  removes the kept workspaces whose names follow (char[ID_SIZE] each).
- *   SWEEP    removes all others: those whose sandboxes nobody knows any more.
+ *   SWEEP    removes all others: those whose sandboxes nobody knows any more. Names that do
+ *            not fit one packet come in several; all but the last have FLAG_MORE.
  *
  * RUN and MAKE with FLAG_BARE are without an island (native/bare.h), where the operator's mode lets
  * them; whom they run as is the launcher's to find out.
  *
  * An island that ends, for whatever reason, is told of by GONE. How much stands ready is in
  * every report; one of its own says so when there is nothing more to prepare. The launcher believes
- * nothing it is sent: plans are checked, host paths judged again by what they lead to.
+ * nothing it is sent: plans are checked and held to the operator's maxima, host paths judged
+ * again by what they lead to. A request may shorten its plan's times; only files agents, whose
+ * program is ours, and terminals, which end with their sandbox, may be given more.
  * Each side ends when the other is gone.
  */
 #pragma once
@@ -55,6 +58,7 @@ enum service_request_kind {
 #define FLAG_COLD       (1u << 18) /* RUN, MAKE: not one that was made ahead */
 #define FLAG_BARE       (1u << 19) /* RUN, MAKE: without an island, if the rules allow it */
 #define FLAG_PEER       (1u << 20) /* of those: the last fd is the caller's connection */
+#define FLAG_MORE       (1u << 21) /* SWEEP: more names follow */
 
 struct service_request {
 	uint32_t kind;
@@ -66,8 +70,10 @@ struct service_request {
 	uint64_t timeout_ms, cpu_time_ms;
 };
 
-/* Header and plan in one packet. */
+/* Header and plan in one packet; or names. */
 #define SERVICE_PACKET_MAX (sizeof(struct service_request) + ORDER_PLAN_MAX)
+#define SERVICE_NAMES_MAX  (ORDER_PLAN_MAX / ID_SIZE)
+#define SERVICE_SWEEP_MAX  (1u << 20) /* of all packets */
 
 enum service_report_kind {
 	REPORT_READY = 1,

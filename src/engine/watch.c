@@ -345,9 +345,13 @@ static void ended_by_us(const struct watched *w, const struct limits *l, struct 
 		break;
 	case CAUSE_ERROR:
 		ret->status = STATUS_SANDBOX_ERROR;
-		(void)snprintf(ret->message, sizeof(ret->message),
-			       "ended, because its output could not be taken: %s",
-			       strerror(w->error));
+		if (w->error)
+			(void)snprintf(ret->message, sizeof(ret->message),
+				       "ended, because its output could not be taken: %s",
+				       strerror(w->error));
+		else
+			(void)snprintf(ret->message, sizeof(ret->message),
+				       "ended, because its sandbox did, or could not be reached");
 		break;
 	case CAUSE_NONE:
 		break;

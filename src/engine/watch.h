@@ -41,7 +41,7 @@ struct watch {
 struct watched {
 	enum cause cause;
 	int signal;           /* CAUSE_CANCELLED: which one */
-	int error;            /* CAUSE_ERROR: errno */
+	int error;            /* CAUSE_ERROR: errno of output; 0: the sandbox is why */
 	uint64_t compiled_ns; /* when the compiler ended; 0: there was none, or it did not */
 };
 

@@ -197,16 +197,20 @@ int islands_ahead(struct islands *l, const struct plan *like, uint32_t n, struct
 static int ask_names(struct islands *l, enum service_request_kind kind,
 		     const char (*names)[ID_SIZE], size_t n, struct cay_error *err)
 {
-	struct service_request q = {.kind = (uint32_t)kind};
-	size_t len = n * ID_SIZE;
-	int r;
+	size_t done = 0;
+	int r = 0;
 
-	if (n > ORDER_PLAN_MAX / ID_SIZE)
-		return cay_fail(err, CAY_E_TOO_LARGE, 0, "%zu workspaces are too many", n);
-	memcpy(l->packet, &q, sizeof(q));
-	if (n > 0)
-		memcpy(l->packet + sizeof(q), names, len);
-	r = send_packet(l, NULL, sizeof(q) + len, NULL, 0);
+	do {
+		size_t some = size_min(n - done, SERVICE_NAMES_MAX);
+		const struct service_request q = {.kind = (uint32_t)kind,
+						  .flags = done + some < n ? FLAG_MORE : 0};
+
+		memcpy(l->packet, &q, sizeof(q));
+		if (some > 0)
+			memcpy(l->packet + sizeof(q), names[done], some * ID_SIZE);
+		r = send_packet(l, NULL, sizeof(q) + some * ID_SIZE, NULL, 0);
+		done += some;
+	} while (r == 0 && done < n);
 	return r < 0 ? cay_fail(err, CAY_E_ENGINE, -r, "ask the launcher") : 0;
 }
 

@@ -98,11 +98,11 @@ static int read_file(int fd, const char *file, struct buf *text, struct cay_erro
 	return 0;
 }
 
-int settings_load_file(struct settings *s, const char *file, bool *ret_found, struct cay_error *err)
+/* *ret_found is false where there is none. */
+static int take_file(const char *file, struct buf *text, bool *ret_found, struct cay_error *err)
 {
 	/* O_NONBLOCK: a pipe in this place is refused below, and not waited for. */
 	_cleanup_(fd_closep) int fd = open(file, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-	_cleanup_(buf_done) struct buf text = BUF(SETTINGS_MAX_BYTES);
 	const char *named = named_file();
 
 	if (fd < 0 && (errno == ENOENT || errno == ENOTDIR)) {
@@ -114,15 +114,32 @@ int settings_load_file(struct settings *s, const char *file, bool *ret_found, st
 	}
 	if (fd < 0)
 		return cay_fail(err, CAY_E_INVALID, errno, "settings file %s", file);
-	if (check_file(fd, file, err) < 0 || read_file(fd, file, &text, err) < 0)
-		return -1;
-	if (settings_parse(s, file, buf_str(&text), err) < 0)
-		return -1;
 	*ret_found = true;
-	return 0;
+	return check_file(fd, file, err) < 0 ? -1 : read_file(fd, file, text, err);
 }
 
-int settings_load(struct settings *s, struct cay_error *err)
+/* all: its text is appended there, too; or NULL. */
+static int load_file(struct settings *s, const char *file, struct buf *all, bool *ret_found,
+		     struct cay_error *err)
+{
+	_cleanup_(buf_done) struct buf text = BUF(SETTINGS_MAX_BYTES);
+	int r = 0;
+
+	if (take_file(file, &text, ret_found, err) < 0)
+		return -1;
+	if (*ret_found && settings_parse(s, file, buf_str(&text), err) < 0)
+		return -1;
+	if (*ret_found && all)
+		r = buf_printf(all, "%s\n", buf_str(&text));
+	return r < 0 ? cay_fail(err, CAY_E_INTERNAL, -r, "keep %s", file) : 0;
+}
+
+int settings_load_file(struct settings *s, const char *file, bool *ret_found, struct cay_error *err)
+{
+	return load_file(s, file, NULL, ret_found, err);
+}
+
+int settings_load_text(struct settings *s, struct buf *text, struct cay_error *err)
 {
 	_cleanup_(strv_done) struct strv files = {0};
 	int r = settings_files(&files);
@@ -131,7 +148,12 @@ int settings_load(struct settings *s, struct cay_error *err)
 	if (r < 0)
 		return cay_fail(err, CAY_E_INTERNAL, -r, "find the settings files");
 	for (size_t i = 0; i < files.len; i++)
-		if (settings_load_file(s, files.items[i], &found, err) < 0)
+		if (load_file(s, files.items[i], text, &found, err) < 0)
 			return -1;
 	return 0;
+}
+
+int settings_load(struct settings *s, struct cay_error *err)
+{
+	return settings_load_text(s, NULL, err);
 }

@@ -23,6 +23,7 @@
 enum kind {
 	KIND_BOOL,
 	KIND_COUNT,      /* a uint64_t */
+	KIND_SIZE,       /* the same, in bytes */
 	KIND_VERSION,    /* a char * */
 	KIND_PATHS,      /* a struct strv of absolute paths */
 	KIND_HOME_PATHS, /* the same, or from "~/" on */
@@ -36,7 +37,7 @@ struct row {
 	enum kind kind;
 	size_t offset; /* in what the section describes */
 	uint64_t initial;
-	uint64_t max; /* KIND_COUNT */
+	uint64_t max; /* KIND_COUNT, KIND_SIZE */
 };
 
 /*
@@ -70,6 +71,8 @@ static const struct row serve_rows[] = {
 	{"max_runs", KIND_COUNT, offsetof(struct settings, serve_max_runs), 256, 10000},
 	{"max_sandboxes", KIND_COUNT, offsetof(struct settings, serve_max_sandboxes), 100, 10000},
 	{"history_days", KIND_COUNT, offsetof(struct settings, serve_history_days), 30, 3650},
+	{"history_size", KIND_SIZE, offsetof(struct settings, serve_history_size), 1ull << 30,
+	 1ull << 44},
 	{"audit_days", KIND_COUNT, offsetof(struct settings, serve_audit_days), 90, 3650},
 	{"host", KIND_HOSTS, offsetof(struct settings, serve_hosts), 0, 0},
 	{"mode", KIND_MODE, offsetof(struct settings, serve_mode), MODE_ALL, 0},
@@ -125,7 +128,7 @@ static void init_section(struct settings *s, const struct section *sec)
 				  sec->unlimited ? 0 : limit_rows[i].initial);
 		else if (row->kind == KIND_BOOL)
 			*(bool *)((char *)s + row->offset) = row->initial != 0;
-		else if (row->kind == KIND_COUNT)
+		else if (row->kind == KIND_COUNT || row->kind == KIND_SIZE)
 			*(uint64_t *)(void *)((char *)s + row->offset) = row->initial;
 		else if (row->kind == KIND_MODE)
 			*(enum mode *)(void *)((char *)s + row->offset) = (enum mode)row->initial;
@@ -339,15 +342,17 @@ static int add_path(struct strv *list, const struct row *row, const char *text,
 	return r < 0 ? keep_failed(r, err) : 0;
 }
 
-static int set_count(uint64_t *value, const struct row *row, const char *text,
-		     struct cay_error *err)
+static int set_number(uint64_t *value, const struct row *row, const char *text,
+		      struct cay_error *err)
 {
+	bool size = row->kind == KIND_SIZE;
 	uint64_t v;
 
-	if (parse_u64(text, 0, row->max, &v) < 0)
+	if ((size ? parse_size(text, 0, row->max, &v) : parse_u64(text, 0, row->max, &v)) < 0)
 		return cay_fail(err, CAY_E_INVALID, 0,
-				"%s can't be '%s': expected a number from 0 to %llu", row->key,
-				text, (unsigned long long)row->max);
+				"%s can't be '%s': expected a %s from 0 to %llu", row->key, text,
+				size ? "size such as 512m," : "number",
+				(unsigned long long)row->max);
 	*value = v;
 	return 0;
 }
@@ -460,7 +465,8 @@ static int set_row(struct target *t, void *base, const struct row *row, const ch
 		r = set_bool(field, row->key, text, t->err);
 		break;
 	case KIND_COUNT:
-		r = set_count(field, row, text, t->err);
+	case KIND_SIZE:
+		r = set_number(field, row, text, t->err);
 		break;
 	case KIND_VERSION:
 		r = set_version(field, row->key, text, t->err);
@@ -555,17 +561,23 @@ static void write_milli(unsigned long long n, char *text)
 }
 
 /* The largest unit that leaves no remainder, so that reading it back gives the same value. */
-static void write_limit(const struct limit_row *limit, uint64_t v, char *text)
+static void write_size(unsigned long long n, char *text)
 {
 	static const char *const units[] = {"", "k", "m", "g", "t"};
-	unsigned long long n = v;
 	size_t unit = 0;
+
+	for (; n > 0 && n % 1024 == 0 && unit + 1 < ARRAY_LEN(units); unit++)
+		n /= 1024;
+	(void)snprintf(text, VALUE_SIZE, "%llu%s", n, units[unit]);
+}
+
+static void write_limit(const struct limit_row *limit, uint64_t v, char *text)
+{
+	unsigned long long n = v;
 
 	switch (limit->unit) {
 	case LIMIT_BYTES:
-		for (; n > 0 && n % 1024 == 0 && unit + 1 < ARRAY_LEN(units); unit++)
-			n /= 1024;
-		(void)snprintf(text, VALUE_SIZE, "%llu%s", n, units[unit]);
+		write_size(n, text);
 		break;
 	case LIMIT_TIME:
 		if (n % 1000 == 0)
@@ -610,6 +622,10 @@ static void show_row(const struct show *show, const void *base, const struct row
 	case KIND_COUNT:
 		(void)snprintf(number, sizeof(number), "%llu",
 			       (unsigned long long)*(const uint64_t *)field);
+		show_value(show, row->key, -1, number);
+		break;
+	case KIND_SIZE:
+		write_size(*(const uint64_t *)field, number);
 		show_value(show, row->key, -1, number);
 		break;
 	case KIND_MODE:

@@ -7,6 +7,7 @@
  */
 #pragma once
 
+#include "base/buf.h"
 #include "base/strv.h"
 #include "core/error.h"
 #include "core/limits.h"
@@ -37,6 +38,7 @@ struct settings {
 	uint64_t serve_max_runs;  /* [serve] max_runs: of all callers at once; 0: not limited */
 	uint64_t serve_max_sandboxes; /* max_sandboxes: the same of live sandboxes */
 	uint64_t serve_history_days;  /* history_days: how long runs are remembered; 0: for ever */
+	uint64_t serve_history_size;  /* history_size: bytes of all kept results; 0: not limited */
 	uint64_t serve_audit_days;    /* audit_days: the same of the audit log */
 	struct strv serve_hosts;      /* host = NAME: what TCP clients may call us by */
 	enum mode serve_mode;         /* mode = all|selective|off: what is sandboxed */
@@ -78,6 +80,12 @@ int settings_load_file(struct settings *s, const char *file, bool *ret_found,
 
 /* Lays all of settings_files() over s; stops at the first error. */
 int settings_load(struct settings *s, struct cay_error *err);
+
+/*
+ * The same, and all that was read, one file behind the other, is appended to text: for whoever
+ * may not read the files, and must go by the very bytes that were checked.
+ */
+int settings_load_text(struct settings *s, struct buf *text, struct cay_error *err);
 
 /*
  * Where "limits.memory" or "language python.prefer" came from: "FILE:LINE", or

@@ -5,9 +5,13 @@
 
 #include <string.h>
 
+/* How many one call drops: more than the largest result can push out of small ones. */
+#define TRIM_STEP 4096
+
 #define COLUMNS(result)                                                                \
 	"id, owner, sandbox, language, status, exit_code, ifnull(signal, 0), message," \
-	" started, ifnull(ended, 0), wall_ms, cpu_ms, memory_peak, background, " result
+	" started, ifnull(ended, 0), wall_ms, cpu_ms, memory_peak, background,"        \
+	" result_bytes > 0, " result
 
 static enum status status_find(const char *name)
 {
@@ -36,7 +40,8 @@ static int read_row(struct query *q, struct run_record *ret, struct cay_error *e
 		.cpu_ms = query_get_real(q, 11),
 		.memory_peak_bytes = (uint64_t)query_get_int(q, 12),
 		.background = query_get_int(q, 13) != 0,
-		.result = query_get_text(q, 14),
+		.result_kept = query_get_int(q, 14) != 0,
+		.result = query_get_text(q, 15),
 	};
 	query_copy_text(q, 0, ret->id, sizeof(ret->id));
 	if (!owner || owner_parse(owner, &ret->owner) < 0)
@@ -48,6 +53,7 @@ static void bind(struct query *q, const struct run_record *r, char owner[OWNER_S
 {
 	bool ended = !r->under_way;
 	const char *result = ended ? r->result : NULL;
+	size_t len = result ? strlen(result) : 0;
 
 	query_text(q, r->id);
 	query_owner(q, &r->owner, owner);
@@ -66,7 +72,8 @@ static void bind(struct query *q, const struct run_record *r, char owner[OWNER_S
 	query_real(q, ended ? r->cpu_ms : 0);
 	query_int(q, ended ? (int64_t)r->memory_peak_bytes : 0);
 	query_int(q, r->background);
-	query_text(q, result && strlen(result) <= RUN_RESULT_MAX ? result : NULL);
+	query_text(q, len <= RUN_RESULT_MAX ? result : NULL);
+	query_int(q, len <= RUN_RESULT_MAX ? (int64_t)len : 0);
 }
 
 int store_run_put(struct store *s, const struct run_record *r, struct cay_error *err)
@@ -78,12 +85,13 @@ int store_run_put(struct store *s, const struct run_record *r, struct cay_error 
 	    query_begin(
 		    &q, s,
 		    "INSERT INTO runs VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12,"
-		    " ?13, ?14, ?15) ON CONFLICT (id) DO UPDATE SET"
+		    " ?13, ?14, ?15, ?16) ON CONFLICT (id) DO UPDATE SET"
 		    " language = excluded.language, status = excluded.status,"
 		    " exit_code = excluded.exit_code, signal = excluded.signal,"
 		    " message = excluded.message, ended = excluded.ended,"
 		    " wall_ms = excluded.wall_ms, cpu_ms = excluded.cpu_ms,"
-		    " memory_peak = excluded.memory_peak, result = excluded.result"
+		    " memory_peak = excluded.memory_peak, result = excluded.result,"
+		    " result_bytes = excluded.result_bytes"
 		    " WHERE owner = excluded.owner",
 		    err) < 0)
 		return -1;
@@ -151,6 +159,45 @@ int store_runs_list(struct store *s, const struct viewer *v, const char *sandbox
 	query_text(&q, v->all ? NULL : owner_text(&v->owner, owner));
 	query_text(&q, sandbox);
 	return page_bind(page, &q, err) < 0 ? -1 : list(&q, page, fn, ctx, err);
+}
+
+static int kept_bytes(struct store *s, int64_t *ret, struct cay_error *err)
+{
+	_cleanup_(query_end) struct query q;
+
+	if (query_begin(&q, s, "SELECT bytes FROM results", err) < 0 || query_step(&q, err) < 0)
+		return -1;
+	*ret = query_get_int(&q, 0);
+	return 0;
+}
+
+static int drop_oldest(struct store *s, struct cay_error *err)
+{
+	_cleanup_(query_end) struct query q;
+
+	if (query_begin(
+		    &q, s,
+		    "UPDATE runs SET result = NULL, result_bytes = 0 WHERE id ="
+		    " (SELECT id FROM runs WHERE result_bytes > 0 ORDER BY started, id LIMIT 1)",
+		    err) < 0)
+		return -1;
+	return query_run(&q, NULL, err);
+}
+
+int store_results_trim(struct store *s, int64_t max_bytes, bool *ret_more, struct cay_error *err)
+{
+	int64_t bytes = 0;
+	int n = 0;
+
+	*ret_more = false;
+	if (kept_bytes(s, &bytes, err) < 0)
+		return -1;
+	for (; bytes > max_bytes && n < TRIM_STEP; n++)
+		if (db_gather(s, err) < 0 || drop_oldest(s, err) < 0 ||
+		    kept_bytes(s, &bytes, err) < 0)
+			return -1;
+	*ret_more = bytes > max_bytes;
+	return 0;
 }
 
 int store_runs_cpu_ms(struct store *s, const struct owner *o, int64_t since_ms, double *ret,

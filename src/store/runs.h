@@ -29,6 +29,7 @@ struct run_record {
 	double wall_ms, cpu_ms;
 	uint64_t memory_peak_bytes;
 	bool background;
+	bool result_kept;   /* known also where the result itself is not read */
 	const char *result; /* JSON; NULL: not kept */
 };
 
@@ -47,6 +48,12 @@ int store_run_get(struct store *s, const struct viewer *v, const char *id, store
 /* Latest first; of one sandbox, or (NULL) of all. Without results. */
 int store_runs_list(struct store *s, const struct viewer *v, const char *sandbox, struct page *page,
 		    store_run_fn *fn, void *ctx, struct cay_error *err);
+
+/*
+ * Drops the results of the runs that began first, until all that are kept have no more bytes
+ * than that; the runs stay. Gathered. *ret_more: there was much, call again.
+ */
+int store_results_trim(struct store *s, int64_t max_bytes, bool *ret_more, struct cay_error *err);
 
 /* What an owner's runs that began since then have used: where a quota goes on after a start. */
 int store_runs_cpu_ms(struct store *s, const struct owner *o, int64_t since_ms, double *ret,

@@ -70,6 +70,20 @@ static const char *const migrations[] = {
 	"CREATE INDEX idempotency_expires ON idempotency (expires);",
 
 	"ALTER TABLE audit ADD COLUMN operation TEXT NOT NULL DEFAULT '';",
+
+	/* The sum is kept, by the database itself, because counting would read every row. */
+	"ALTER TABLE runs ADD COLUMN result_bytes INTEGER NOT NULL DEFAULT 0;"
+	"UPDATE runs SET result_bytes = length(CAST(result AS BLOB)) WHERE result IS NOT NULL;"
+	"CREATE INDEX runs_results ON runs (started, id) WHERE result_bytes > 0;"
+	"CREATE TABLE results (bytes INTEGER NOT NULL) STRICT;"
+	"INSERT INTO results SELECT ifnull(sum(result_bytes), 0) FROM runs;"
+	"CREATE TRIGGER results_added AFTER INSERT ON runs WHEN new.result_bytes > 0"
+	" BEGIN UPDATE results SET bytes = bytes + new.result_bytes; END;"
+	"CREATE TRIGGER results_changed AFTER UPDATE ON runs"
+	" WHEN new.result_bytes <> old.result_bytes"
+	" BEGIN UPDATE results SET bytes = bytes + new.result_bytes - old.result_bytes; END;"
+	"CREATE TRIGGER results_removed AFTER DELETE ON runs WHEN old.result_bytes > 0"
+	" BEGIN UPDATE results SET bytes = bytes - old.result_bytes; END;",
 };
 
 static int read_pragma(struct store *s, const char *sql, int64_t *ret, struct cay_error *err)

@@ -157,6 +157,7 @@ static void start_launcher(char **argv)
 	static struct mount_rules no_rules;
 	static char packet[SERVICE_PACKET_MAX];
 	struct service_request ahead = {.kind = SERVICE_AHEAD, .command = AHEAD};
+	const struct service_config config = {.rules = &no_rules, .kept_dir = -1};
 	struct spec spec = {.kind = SPEC_ARGV};
 	struct settings settings;
 	struct cay_error err;
@@ -171,7 +172,7 @@ static void start_launcher(char **argv)
 		die("plan");
 	if (fork() == 0) {
 		(void)close(pair[0]);
-		_exit(service_main(pair[1], &(struct service_config){&no_rules, -1, NULL}));
+		_exit(service_main(pair[1], &config));
 	}
 	(void)close(pair[1]);
 	launcher = (struct loop_fd){.fd = pair[0], .ready = on_report};

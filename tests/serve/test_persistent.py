@@ -347,6 +347,19 @@ def test_host_directories_stay_by_themselves(make_daemon, scratch):
     assert box.out("cat file") == "x\n" and workspaces(daemon) == []
 
 
+def test_what_is_the_daemons_own_is_never_mounted(make_daemon, scratch):
+    daemon = make_daemon(settings=f"[mounts]\nread = {scratch}\n")
+    beside, link = daemon.place / "beside", daemon.place / "link"
+    beside.mkdir()
+    link.symlink_to("state")
+    for own in (daemon.state, daemon.state / "workspaces", link, daemon.place, scratch):
+        mounts = [{"source": str(own), "target": "/own"}]
+        error = daemon.post("/v1/runs", {"argv": ["ls", "/own"], "mounts": mounts}).error
+        assert error["code"] == "policy_denied" and "forbidden" in error["message"], own
+    mounts = [{"source": str(beside), "target": "/own"}]
+    assert daemon.post("/v1/runs", {"argv": ["ls", "/own"], "mounts": mounts}).ok()["status"] == "ok"
+
+
 def test_only_root_can_touch_the_images(root_daemon):
     """What the api could write, it could have the kernel mount."""
     box = Box(root_daemon)

@@ -177,6 +177,31 @@ def test_background_run_with_much_output_is_kept(daemon):
     assert daemon.get(f"/v1/runs/{run['id']}").ok()["stdout"] == "ü" * 500000 + "\n"
 
 
+def test_followers_of_a_silent_run_are_answered_at_once(daemon):
+    run = daemon.post("/v1/runs", {"argv": ["sleep", "20"], "background": True}).ok(202)
+    time.sleep(1)  # who comes before its start is told of that
+    began = time.monotonic()
+    with daemon.events("GET", f"/v1/runs/{run['id']}/events") as events:
+        assert events.status == 200 and time.monotonic() - began < 10
+        daemon.delete(f"/v1/runs/{run['id']}").ok(202)
+        assert events.until("result")[-1][1]["status"] == "cancelled"
+
+
+def test_old_results_make_room(make_daemon):
+    daemon = make_daemon(settings="[serve]\nhistory_size = 1m\n")
+    runs = []
+    for _ in range(3):
+        runs.append(daemon.post("/v1/runs", {"code": "print('x' * 400000)", "background": True}).ok(202)["id"])
+        idle(daemon)
+    first, second, third = (daemon.get(f"/v1/runs/{run}").ok() for run in runs)
+    assert first["status"] == "ok" and first["result_kept"] is False and "stdout" not in first
+    assert second["stdout"] == third["stdout"] == "x" * 400000 + "\n"
+    listed = {run["id"]: run["result_kept"] for run in daemon.get("/v1/runs").ok()["runs"]}
+    assert listed == dict(zip(runs, [False, True, True]))
+    with daemon.events("GET", f"/v1/runs/{runs[0]}/events") as events:
+        assert list(events) == [("result", first)]
+
+
 def test_background_run_that_could_not_begin(daemon):
     body = {"argv": ["/nowhere"], "background": True}
     run = daemon.post("/v1/runs", body).ok(202)

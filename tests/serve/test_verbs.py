@@ -309,6 +309,19 @@ def test_copy(cli, daemon, box):
     assert not [n for n in os.listdir(daemon.place) if n.startswith(".cay-cp")]
 
 
+def test_holes_stay_holes(cli, daemon, box):
+    """A file of nothing must not fill the disk of whoever copies it."""
+    make = ("f = open('holes', 'wb'); f.write(b'begin'); f.seek(20 << 20); f.write(b'x' * 10000);"
+            "f.seek(30 << 20); f.write(b'end'); f.truncate(50 << 20)")
+    cli("exec", box, "--", "python3", "-c", make).ok()
+    cli("cp", f"{box}:holes", ".").ok()
+    got = daemon.place / "holes"
+    assert got.stat().st_size == 50 << 20 and got.stat().st_blocks * 512 < 1 << 20
+    data = got.read_bytes()
+    assert data.startswith(b"begin\0") and data[20 << 20:(20 << 20) + 10001] == b"x" * 10000 + b"\0"
+    assert data[30 << 20:(30 << 20) + 4] == b"end\0" and data.count(0) == (50 << 20) - 10008
+
+
 @pytest.mark.parametrize("words", [("a", "b"), ("nowhere", "box:"), ("box:nowhere", "."), ("box:a", "box:b"),
                                    ("x",), ("nobox:x", ".")], ids=" ".join)
 def test_copies_that_cannot_be(cli, box, words):

@@ -22,6 +22,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -85,16 +86,25 @@ static void try_files(void)
 
 static void try_calls(void)
 {
-	int pair[2];
+	const struct sockaddr_un to = {.sun_family = AF_UNIX, .sun_path = "/nowhere"};
+	int pair[2], before = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
+	MUST(before >= 0);
 	confine();
 	MUST(prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1);
 	MUST(prctl(PR_GET_SECCOMP, 0, 0, 0, 0) == 2);
-	MUST(socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0 &&
-	     socket(AF_UNIX, SOCK_STREAM, 0) >= 0);
-	DENIED(socket(AF_INET, SOCK_STREAM, 0), EAFNOSUPPORT);
-	DENIED(socket(AF_INET6, SOCK_DGRAM, 0), EAFNOSUPPORT);
-	DENIED(socket(AF_NETLINK, SOCK_RAW, 0), EAFNOSUPPORT);
+	MUST(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0 &&
+	     socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) == 0);
+	/* What it listens on it was given, and it has nobody to connect to. */
+	DENIED(socket(AF_UNIX, SOCK_STREAM, 0), EPERM);
+	DENIED(socket(AF_INET, SOCK_STREAM, 0), EPERM);
+	DENIED(socket(AF_INET6, SOCK_DGRAM, 0), EPERM);
+	DENIED(socket(AF_NETLINK, SOCK_RAW, 0), EPERM);
+	DENIED(socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, pair), EPERM);
+	DENIED(socketpair(AF_UNIX, SOCK_RAW, 0, pair), EPERM);
+	DENIED(connect(before, (const struct sockaddr *)&to, sizeof(to)), EPERM);
+	DENIED(bind(before, (const struct sockaddr *)&to, sizeof(to)), EPERM);
+	DENIED(listen(before, 1), EPERM);
 	DENIED(execl("/usr/bin/true", "true", (char *)NULL), EPERM);
 	DENIED(unshare(CLONE_NEWUSER), EPERM);
 	DENIED(setns(0, 0), EPERM);

@@ -41,13 +41,14 @@ static pid_t launcher;
 
 static void start_launcher(void)
 {
+	const struct service_config config = {.rules = &no_rules, .kept_dir = kept_dir};
 	int pair[2];
 
 	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
 	launcher = fork();
 	if (launcher == 0) {
 		(void)close(pair[0]);
-		_exit(service_main(pair[1], &(struct service_config){&no_rules, kept_dir, NULL}));
+		_exit(service_main(pair[1], &config));
 	}
 	(void)close(pair[1]);
 	sock = pair[0];
@@ -320,6 +321,7 @@ static void is_no_way_to_rights(void **state _unused_)
 
 static void discards_and_sweeps(void **state _unused_)
 {
+	static char others[SERVICE_NAMES_MAX][ID_SIZE];
 	char names[1][ID_SIZE] = {FIRST};
 	int file;
 
@@ -336,7 +338,12 @@ static void discards_and_sweeps(void **state _unused_)
 	(void)close(file);
 	assert_int_equal(mkdirat(kept_dir, "sbx_0000000000000000", 0700), 0);
 	assert_int_equal(mkdirat(kept_dir, "other", 0700), 0);
-	ask((struct service_request){.kind = SERVICE_SWEEP}, names, sizeof(names), NULL);
+	/* In as many packets as it takes. */
+	ask((struct service_request){.kind = SERVICE_SWEEP, .flags = FLAG_MORE}, names,
+	    sizeof(names), NULL);
+	for (size_t n = 0; n < SERVICE_NAMES_MAX; n++)
+		(void)snprintf(others[n], ID_SIZE, "sbx_1111111111111111");
+	ask((struct service_request){.kind = SERVICE_SWEEP}, others, sizeof(others), NULL);
 	make(4, FIRST); /* by now it is done */
 	end(4);
 	assert_true(is_there(FIRST ".img"));

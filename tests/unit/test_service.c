@@ -31,15 +31,17 @@ static struct mount_rules no_rules;
 static int sock;
 static pid_t launcher;
 
-static int start(void **state _unused_)
+static int start(void **state)
 {
+	const struct service_config config = {
+		.rules = &no_rules, .kept_dir = -1, .maximum = state ? *state : NULL};
 	int pair[2];
 
 	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
 	launcher = fork();
 	if (launcher == 0) {
 		(void)close(pair[0]);
-		_exit(service_main(pair[1], &(struct service_config){&no_rules, -1, NULL}));
+		_exit(service_main(pair[1], &config));
 	}
 	(void)close(pair[1]);
 	sock = pair[0];
@@ -415,6 +417,88 @@ static void refuses_what_is_no_request(void **state _unused_)
 	end(5);
 }
 
+static struct limits maximum = {
+	.memory_bytes = LIMIT_DEFAULT_MEMORY, .timeout_ms = 5000, .cpu_time_ms = 1000};
+
+/* A plan that an api in other hands could send: none of it was asked of policy. */
+static struct service_report try_plan(enum service_request_kind kind, uint32_t island,
+				      const struct plan *p)
+{
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	int fds[3] = {null, null, null};
+
+	ask((struct service_request){.kind = kind, .island = island}, p,
+	    kind == SERVICE_RUN ? fds : NULL);
+	(void)close(null);
+	return hear();
+}
+
+static void refuse_above(const struct plan *good, size_t offset, uint64_t value)
+{
+	static const enum service_request_kind kinds[] = {SERVICE_RUN, SERVICE_MAKE, SERVICE_AHEAD};
+	struct plan *p = malloc(good->size);
+
+	assert_non_null(p);
+	memcpy(p, good, good->size);
+	memcpy((char *)&p->limits + offset, &value, sizeof(value));
+	for (size_t n = 0; n < ARRAY_LEN(kinds); n++) {
+		struct service_report r = try_plan(kinds[n], 90, p);
+
+		assert_int_equal(r.kind, REPORT_FAILED);
+		assert_int_equal(r.error.code, CAY_E_POLICY);
+	}
+	free(p);
+}
+
+static void keeps_the_operators_maxima(void **state _unused_)
+{
+	struct plan *p = plan_of("true", 4000);
+
+	p->limits.cpu_time_ms = 1000;
+	refuse_above(p, offsetof(struct limits, memory_bytes), LIMIT_DEFAULT_MEMORY + 1);
+	refuse_above(p, offsetof(struct limits, timeout_ms), 5001);
+	refuse_above(p, offsetof(struct limits, cpu_time_ms), 1001);
+	refuse_above(p, offsetof(struct limits, cpu_time_ms), 0); /* unlimited */
+	assert_int_equal(try_plan(SERVICE_RUN, 1, p).kind, REPORT_GONE);
+	free(p);
+}
+
+/* What a request says of time is what is left of the plan's, but for agents and terminals. */
+static void times_are_only_shortened(void **state _unused_)
+{
+	struct service_request q = {.kind = SERVICE_RUN, .island = 1, .timeout_ms = 4001};
+	struct plan *p = plan_of("true", 4000);
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	int fds[3] = {null, null, null};
+
+	p->limits.cpu_time_ms = 1000;
+	ask(q, p, fds);
+	assert_int_equal(hear().kind, REPORT_FAILED);
+	q.timeout_ms = 4000;
+	q.cpu_time_ms = 1001;
+	ask(q, p, fds);
+	assert_int_equal(hear().kind, REPORT_FAILED);
+	q.cpu_time_ms = 1000;
+	ask(q, p, fds);
+	assert_int_equal(hear().kind, REPORT_GONE);
+
+	ask((struct service_request){.kind = SERVICE_MAKE, .island = 2}, p, NULL);
+	assert_int_equal(hear().kind, REPORT_READY);
+	q = (struct service_request){.kind = SERVICE_COMMAND,
+				     .island = 2,
+				     .command = 1,
+				     .flags = ORDER_AGENT,
+				     .timeout_ms = LIMIT_MAX_TIME_MS + 1};
+	ask(q, p, fds);
+	assert_int_equal(hear().kind, REPORT_FAILED);
+	q.timeout_ms = LIMIT_MAX_TIME_MS;
+	ask(q, p, fds);
+	assert_int_equal(hear().kind, REPORT_EXITED);
+	end(2);
+	(void)close(null);
+	free(p);
+}
+
 static void says_what_can_t_be_executed(void **state _unused_)
 {
 	_cleanup_(pipes_done) struct pipes pipes = PIPES_NONE;
@@ -485,6 +569,10 @@ int main(void)
 		cmocka_unit_test_setup_teardown(gives_a_terminal, start, stop),
 		cmocka_unit_test_setup_teardown(refuses_what_is_no_request, start, stop),
 		cmocka_unit_test_setup_teardown(says_what_can_t_be_executed, start, stop),
+		cmocka_unit_test_prestate_setup_teardown(keeps_the_operators_maxima, start, stop,
+							 &maximum),
+		cmocka_unit_test_prestate_setup_teardown(times_are_only_shortened, start, stop,
+							 &maximum),
 		cmocka_unit_test(nothing_outlives_the_launcher),
 	};
 

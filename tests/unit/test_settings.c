@@ -62,6 +62,7 @@ static void defaults(void **state)
 	assert_true(s.allow_direct);
 	assert_int_equal(s.mount_read.len + s.mount_write.len + s.mount_forbid.len, 0);
 	assert_int_equal(s.n_languages, 0);
+	assert_int_equal(s.serve_history_size, 1 << 30);
 	assert_string_equal(settings_origin(&s, "limits.memory"), "default");
 }
 
@@ -79,6 +80,7 @@ static void every_key_lands_in_its_field(void **state)
 	      "output=65k\nopen_files=101\nfile_size=4k\n"
 	      "[mounts]\nread=/r\nread=~/r2/\nwrite=/w\nforbid=/f\n"
 	      "[isolation]\nallow_degraded=yes\n[engine]\ndirect=no\n"
+	      "[serve]\nhistory_size=512m\n"
 	      "[language python]\nprefer=3.11\npath=/opt/a\npath=/opt/b\n");
 	assert_int_equal(s.limits.memory_bytes, 1 << 30);
 	assert_int_equal(s.limits.cpus_milli, 1500);
@@ -105,6 +107,7 @@ static void every_key_lands_in_its_field(void **state)
 	assert_string_equal(s.mount_forbid.items[0], "/f");
 	assert_true(s.allow_degraded);
 	assert_false(s.allow_direct);
+	assert_int_equal(s.serve_history_size, 512 << 20);
 	python = settings_language(&s, "python");
 	assert_non_null(python);
 	assert_string_equal(python->prefer, "3.11");
@@ -124,6 +127,10 @@ static void zero_where_it_is_allowed(void **state)
 	assert_int_equal(s.limits.cpu_time_ms, 0);
 	assert_int_equal(s.limits.file_size_bytes, 0);
 	assert_int_equal(s.maximum.memory_bytes, 0);
+	check_refused("[serve]\nhistory_size=17t\n",
+		      "F:2: history_size can't be '17t': expected a size such as 512m, from 0 to "
+		      "17592186044416",
+		      "");
 	check_refused("[limits]\nmemory=0\n",
 		      "F:2: the limit memory can't be '0': expected a size such as 512m or 1g, "
 		      "from 4 MiB to 16 TiB",
@@ -323,12 +330,12 @@ static void shows_origins(void **state)
 	(void)state;
 	settings_init(&s);
 	settings_show(&s, count_origin, n);
-	assert_int_equal(n[0], 2 * n_limit_rows + 8);
+	assert_int_equal(n[0], 2 * n_limit_rows + 9);
 	assert_int_equal(n[1], 0);
 	parse(&s, "F", "[limits]\nmemory=1g\n[mounts]\nread=/a\nread=/b\n");
 	n[0] = 0;
 	settings_show(&s, count_origin, n);
-	assert_int_equal(n[0], 2 * n_limit_rows + 10);
+	assert_int_equal(n[0], 2 * n_limit_rows + 11);
 	assert_int_equal(n[1], 3);
 }
 
@@ -396,6 +403,7 @@ static void example_is_true(void **state)
 	assert_int_equal(all.allow_degraded, s.allow_degraded);
 	assert_int_equal(all.allow_direct, s.allow_direct);
 	assert_int_equal(all.serve_max_runs, s.serve_max_runs);
+	assert_int_equal(all.serve_history_size, s.serve_history_size);
 	assert_int_equal(all.serve_hosts.len, 1);
 	assert_int_equal(all.serve_mode, s.serve_mode);
 	assert_int_equal(all.serve_direct_over_tcp, s.serve_direct_over_tcp);
@@ -501,6 +509,30 @@ static void loads_in_order(void **state)
 	assert_string_equal(settings_origin(&s, "limits.memory"), place);
 }
 
+/* What is handed on is what was read, and means the same. */
+static void loads_text(void **state)
+{
+	_cleanup_(settings_done) struct settings s, again;
+	_cleanup_(buf_done) struct buf text = BUF(10000), small = BUF(10);
+	struct cay_error err;
+
+	(void)state;
+	write_file(user_file, "[limits]\npids=7\n[mounts]\nread=/a", 0600);
+	write_file(named, "[limits]\npids=8\n[mounts]\nread=/b\n", 0600);
+	(void)setenv("XDG_CONFIG_HOME", dir, 1);
+	(void)setenv("CAY_CONFIG", named, 1);
+	settings_init(&s);
+	settings_init(&again);
+	assert_int_equal(settings_load_text(&s, &text, &err), 0);
+	assert_non_null(strstr(buf_str(&text), "read=/a\n[limits]\npids=8\n"));
+	parse(&again, "F", buf_str(&text));
+	assert_int_equal(again.limits.pids, 8);
+	assert_int_equal(again.mount_read.len, s.mount_read.len);
+	assert_int_equal(settings_load_text(&s, &small, &err), -1);
+	assert_int_equal(chmod(named, 0666), 0);
+	assert_int_equal(settings_load_text(&s, &text, &err), geteuid() == 0 ? -1 : 0);
+}
+
 static void check_load(const char *file, const char *words)
 {
 	_cleanup_(settings_done) struct settings s;
@@ -602,6 +634,7 @@ int main(void)
 		cmocka_unit_test(example_is_true),
 		FILE_TEST(lists_files),
 		FILE_TEST(loads_in_order),
+		FILE_TEST(loads_text),
 		FILE_TEST(missing_files),
 		FILE_TEST(odd_files),
 		FILE_TEST(root_trusts_root),

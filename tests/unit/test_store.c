@@ -147,7 +147,7 @@ static void opens_and_opens_again(void **state)
 	free(value);
 	store_close(s);
 	store_close(NULL);
-	assert_int_equal(ask("PRAGMA user_version"), 2);
+	assert_int_equal(ask("PRAGMA user_version"), 3);
 	assert_true(is_whole());
 }
 
@@ -1126,6 +1126,110 @@ static void old_things_are_forgotten(void **state)
 	assert_int_equal(ask("SELECT count(*) FROM sandboxes"), 0);
 }
 
+/* Runs in the background that ended one after the other, each with a result of that size. */
+static void put_results(struct store *s, struct run_record *runs, int n, const char *result)
+{
+	for (int i = 0; i < n; i++) {
+		runs[i] = make_run(s, &alice, NOW + i);
+		end_run(s, &runs[i]);
+		runs[i].background = true;
+		runs[i].result = result;
+		OK(store_run_put(s, &runs[i], &err));
+		OK(store_run_put(s, &runs[i], &err)); /* counted once */
+	}
+}
+
+static void check_kept(struct store *s, const struct run_record *run, bool kept)
+{
+	struct got_run g = {0};
+
+	OK(store_run_get(s, &as_alice, run->id, got_run, &g, &err));
+	assert_int_equal(g.last.result_kept, kept);
+	assert_int_equal(g.last.result != NULL, kept);
+	assert_int_equal(g.last.status, STATUS_FAILED); /* the run itself is known */
+	assert_string_equal(g.message, "exited with 3");
+}
+
+static void old_results_make_room(void **state)
+{
+	_cleanup_(store_closep) struct store *s = open_store();
+	struct run_record runs[5];
+	bool more;
+
+	(void)state;
+	put_results(s, runs, 5, "{\"o\":\"äöü\"}"); /* 14 bytes, 11 characters */
+	(void)make_run(s, &alice, NOW - 1);         /* has none */
+	assert_int_equal(ask("SELECT bytes FROM results"), 5 * 14);
+	OK(store_results_trim(s, 5 * 14, &more, &err));
+	assert_false(more);
+	check_kept(s, &runs[0], true);
+	OK(store_results_trim(s, 3 * 14 + 13, &more, &err));
+	assert_false(more);
+	OK(store_flush(s, &err));
+	assert_int_equal(ask("SELECT bytes FROM results"), 3 * 14);
+	check_kept(s, &runs[0], false);
+	check_kept(s, &runs[1], false);
+	check_kept(s, &runs[2], true);
+	/* Forgetting a run gives its bytes back as well. */
+	prune_all(s, &(struct retention){.runs_max = 1}, NOW);
+	assert_int_equal(ask("SELECT bytes FROM results"), 14);
+	check_kept(s, &runs[4], true);
+	OK(store_results_trim(s, 0, &more, &err));
+	OK(store_flush(s, &err));
+	assert_int_equal(ask("SELECT bytes FROM results"), 0);
+	assert_int_equal(ask("SELECT count(*) FROM runs WHERE status IS NOT NULL"), 1);
+}
+
+/* A budget that was lowered: much at once would hold up everybody. */
+static void results_are_dropped_in_steps(void **state)
+{
+	_cleanup_(store_closep) struct store *s = open_store();
+	struct run_record r;
+	bool more;
+
+	(void)state;
+	for (int i = 0; i < 5000; i++) {
+		r = make_run(s, &alice, NOW + i);
+		end_run(s, &r);
+	}
+	OK(store_results_trim(s, 1, &more, &err));
+	assert_true(more);
+	OK(store_results_trim(s, 1, &more, &err));
+	assert_false(more);
+	OK(store_flush(s, &err));
+	assert_int_equal(ask("SELECT bytes FROM results"), 0);
+}
+
+/* What version 2 had is counted when it is brought up to date. */
+static void results_of_before_are_counted(void **state)
+{
+	struct store *s = open_store();
+	struct run_record runs[3];
+	bool more;
+
+	(void)state;
+	put_results(s, runs, 3, "{\"o\":\"äöü\"}");
+	store_close(s);
+	for (const char *const *undo =
+		     (const char *const[]){"DROP TRIGGER results_added",
+					   "DROP TRIGGER results_changed",
+					   "DROP TRIGGER results_removed", "DROP TABLE results",
+					   "DROP INDEX runs_results",
+					   "ALTER TABLE runs DROP COLUMN "
+					   "result_bytes",
+					   "PRAGMA user_version = 2", NULL};
+	     *undo; undo++)
+		(void)ask(*undo);
+	s = open_store();
+	assert_int_equal(ask("PRAGMA user_version"), 3);
+	assert_int_equal(ask("SELECT bytes FROM results"), 3 * 14);
+	OK(store_results_trim(s, 14, &more, &err));
+	check_kept(s, &runs[1], false);
+	check_kept(s, &runs[2], true);
+	store_close(s);
+	assert_true(is_whole());
+}
+
 /* Promises what it writes to fd, until it is killed. */
 _noreturn_ static void promise_until_killed(int fd)
 {
@@ -1419,6 +1523,9 @@ int main(void)
 		TEST(answers_are_bounded),
 		TEST(what_was_under_way_is_no_more),
 		TEST(old_things_are_forgotten),
+		TEST(old_results_make_room),
+		TEST(results_are_dropped_in_steps),
+		TEST(results_of_before_are_counted),
 		TEST(promises_outlive_a_kill),
 		TEST(a_reader_beside_it),
 		TEST(a_long_look),

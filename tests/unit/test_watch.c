@@ -837,6 +837,9 @@ static void conclusions(void **state)
 	check_conclusion((struct watched){.cause = CAUSE_ERROR, .error = ENOMEM}, killed,
 			 STATUS_SANDBOX_ERROR, false, 0, 0,
 			 "ended, because its output could not be taken: Cannot allocate memory");
+	/* Nothing was wrong with the output. */
+	check_conclusion((struct watched){.cause = CAUSE_ERROR}, -1, STATUS_SANDBOX_ERROR, false, 0,
+			 0, "ended, because its sandbox did, or could not be reached");
 	/* The kernel's own CPU limit. */
 	check_conclusion(none, SIGXCPU, STATUS_SIGNAL, false, 0, SIGXCPU,
 			 "ended by signal 24 (CPU time limit exceeded)");

@@ -65,8 +65,11 @@ struct service {
 	struct loop_fd emptier;    /* a child that removes trees, by its pidfd; or -1 */
 	pid_t emptier_pid;
 	const struct bare_rules *bare; /* or NULL */
+	const struct limits *maximum;  /* or NULL */
 	struct removal *removals;      /* workspaces on their way out: removal.h */
 	bool empty_again;
+	struct buf known; /* SERVICE_SWEEP: names of the packets so far */
+	bool known_lost;  /* not all of them: nothing may be removed by the rest */
 	int code;
 };
 

@@ -14,6 +14,7 @@
 #include "base/attr.h"
 #include "base/fd.h"
 #include "base/title.h"
+#include "core/limit.h"
 #include "engine/native/guest.h"
 #include "engine/native/making.h"
 #include "engine/native/removal.h"
@@ -211,6 +212,27 @@ static int with_guest(struct service *s, const struct service_request *q, const 
 	return r;
 }
 
+/* A name that was lost would be a workspace that is removed: then nothing is. */
+static int do_sweep(struct service *s, const struct service_request *q, size_t len,
+		    struct cay_error *err)
+{
+	int r;
+
+	if (buf_append(&s->known, q + 1, len - sizeof(*q)) < 0)
+		s->known_lost = true;
+	if (q->flags & FLAG_MORE)
+		return 0;
+	if (s->known_lost)
+		(void)cay_fail(err, CAY_E_TOO_LARGE, 0, "the workspaces are too many");
+	else
+		making_sweep(s, (const char(*)[ID_SIZE])s->known.data, s->known.len / ID_SIZE);
+	r = s->known_lost ? -1 : 0;
+	buf_done(&s->known);
+	s->known = BUF(SERVICE_SWEEP_MAX * ID_SIZE);
+	s->known_lost = false;
+	return r;
+}
+
 static int obey(struct service *s, const struct service_request *q, size_t len,
 		const int fds[REQUEST_FDS], struct cay_error *err)
 {
@@ -223,8 +245,7 @@ static int obey(struct service *s, const struct service_request *q, size_t len,
 		making_discard(s, names, n_names);
 		return 0;
 	case SERVICE_SWEEP:
-		making_sweep(s, names, n_names);
-		return 0;
+		return do_sweep(s, q, len, err);
 	case SERVICE_RUN:
 		return do_run(s, q, p, fds, err);
 	case SERVICE_MAKE:
@@ -272,15 +293,37 @@ static bool flags_ok(const struct service_request *q)
 	return !(q->flags & (FLAG_BARE | FLAG_PEER)) || (makes && q->flags & FLAG_BARE);
 }
 
+/* Times in the request are what is left of the plan's: no way around the operator's. */
+static bool times_ok(const struct service_request *q, const struct limits *l)
+{
+	bool timeless = q->flags & (ORDER_AGENT | ORDER_TERMINAL);
+
+	return q->timeout_ms <= (timeless ? LIMIT_MAX_TIME_MS : l->timeout_ms) &&
+	       (l->cpu_time_ms == 0 || q->cpu_time_ms <= l->cpu_time_ms);
+}
+
+static bool plan_ok(const struct service *s, const struct service_request *q, size_t len,
+		    struct cay_error *err)
+{
+	const struct plan *p = (const struct plan *)(q + 1);
+
+	if (plan_check(p, len - sizeof(*q), err) < 0 ||
+	    (s->maximum && limits_check(&p->limits, s->maximum, err) < 0))
+		return false;
+	if (times_ok(q, &p->limits))
+		return true;
+	(void)cay_fail(err, CAY_E_INVALID, 0, "more time than the plan has");
+	return false;
+}
+
 /* A packet is what its kind says it must be: nothing is done with any other. */
-static bool packet_ok(const struct service_request *q, size_t len, const int *fds, size_t n_fds,
-		      struct cay_error *err)
+static bool packet_ok(const struct service *s, const struct service_request *q, size_t len,
+		      const int *fds, size_t n_fds, struct cay_error *err)
 {
 	bool has_plan = q->kind == SERVICE_RUN || q->kind == SERVICE_MAKE ||
 			q->kind == SERVICE_COMMAND || q->kind == SERVICE_AHEAD;
 	bool has_names = q->kind == SERVICE_DISCARD || q->kind == SERVICE_SWEEP;
 	bool has_fds = q->kind == SERVICE_RUN || q->kind == SERVICE_COMMAND;
-	const struct plan *p = (const struct plan *)(q + 1);
 
 	(void)cay_fail(err, CAY_E_INVALID, 0, "not a request");
 	if (q->kind < SERVICE_RUN || q->kind > SERVICE_SWEEP || !flags_ok(q) ||
@@ -291,7 +334,7 @@ static bool packet_ok(const struct service_request *q, size_t len, const int *fd
 			return false;
 	if (has_names)
 		return names_ok(q, len);
-	return has_plan ? plan_check(p, len - sizeof(*q), err) == 0 : len == sizeof(*q);
+	return has_plan ? plan_ok(s, q, len, err) : len == sizeof(*q);
 }
 
 static void on_request(struct loop_fd *f, uint32_t events _unused_)
@@ -316,7 +359,7 @@ static void on_request(struct loop_fd *f, uint32_t events _unused_)
 		(void)cay_fail(&err, CAY_E_AT_CAPACITY, EMFILE, "the launcher can't take it");
 	else if (n < (ssize_t)sizeof(*q))
 		(void)cay_fail(&err, CAY_E_INVALID, 0, "not a request");
-	else if (packet_ok(q, (size_t)n, fds, n_fds, &err))
+	else if (packet_ok(s, q, (size_t)n, fds, n_fds, &err))
 		if (obey(s, q, (size_t)n, fds, &err) == 0)
 			err.code = CAY_OK;
 	if (err.code != CAY_OK)
@@ -362,7 +405,9 @@ static int service_init(struct service *s, int sock, const struct service_config
 	*s = (struct service){.asker = {.fd = sock, .ready = on_request, .ctx = s},
 			      .stock = {.fire = on_stock, .ctx = s},
 			      .emptier.fd = -1,
-			      .bare = config->bare};
+			      .known = BUF(SERVICE_SWEEP_MAX * ID_SIZE),
+			      .bare = config->bare,
+			      .maximum = config->maximum};
 	launcher_init(&s->launcher, config->rules);
 	s->launcher.kept_dir = config->kept_dir;
 	s->loop = loop_new();
@@ -385,6 +430,7 @@ static void service_done(struct service *s)
 	removals_done(s);
 	launcher_done(&s->launcher);
 	free(s->ahead);
+	buf_done(&s->known);
 	loop_free(s->loop);
 }
 
