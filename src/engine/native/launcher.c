@@ -482,13 +482,13 @@ int launcher_make_ahead(struct launcher *l, const struct plan *like, size_t n,
 int launched_order(struct launched *i, uint32_t command, uint32_t flags, const struct plan *p,
 		   const int stdio[3], const int *doors, size_t n_doors)
 {
-	struct message m = {.kind = MESSAGE_ORDER, .command = command, .order.flags = flags};
+	struct message m = {.kind = MESSAGE_ORDER, .command = command};
 	int fds[3 + COMMAND_DOORS] = {stdio[0], stdio[1], stdio[2]};
 	int r;
 
-	if (!p)
-		m.order.flags |= ORDER_OWN;
-	else if (p->size > ORDER_PLAN_MAX)
+	/* Whatever was asked for: it says whether a plan follows. */
+	m.order.flags = p ? flags & ~(uint32_t)ORDER_OWN : flags | ORDER_OWN;
+	if (p && p->size > ORDER_PLAN_MAX)
 		return -EMSGSIZE;
 	for (size_t n = 0; n < n_doors; n++)
 		fds[3 + n] = doors[n];
