@@ -16,9 +16,10 @@ enum order_flags {
 
 	/* The native engine's own, between launcher and PID 1. */
 	ORDER_LAST = 1,    /* PID 1 only reaps from here on, and ends with this program */
-	ORDER_HELD = 2,    /* last: the program waits for MESSAGE_GO */
+	ORDER_SCRATCH = 2, /* MESSAGE_READY brings the scratch fd */
 	ORDER_CHECK = 16,  /* nothing is executed: all steps, the facts, and a good end */
 	ORDER_CGROUP = 32, /* one or two fds more: cgroups of this command alone, to be joined */
+	ORDER_OWN = 128,   /* by the plan that the island was made for: none follows */
 
-	ORDER_FLAGS_ALL = 127,
+	ORDER_FLAGS_ALL = 255,
 };

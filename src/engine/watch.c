@@ -11,7 +11,6 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -35,7 +34,7 @@ struct pump {
 	struct watch *w;
 	struct watched *ret;
 	struct pending out[STREAMS], in;
-	bool gone, cancelled, compiled;
+	bool gone, cancelled;
 	uint64_t drain_ns; /* 0: not yet */
 };
 
@@ -43,7 +42,6 @@ enum {
 	ON_ALIVE,
 	ON_CANCEL,
 	ON_OOM,
-	ON_COMPILED,
 	ON_INPUT,
 	ON_STDIN_PIPE,
 	ON_OUTPUT,
@@ -202,7 +200,6 @@ static void arm(struct pump *p, struct pollfd f[ONS])
 	set(&f[ON_ALIVE], p->gone ? -1 : w->alive_fd, POLLIN);
 	set(&f[ON_CANCEL], w->cancel_fd, POLLIN);
 	set(&f[ON_OOM], p->gone ? -1 : w->oom_event, POLLIN);
-	set(&f[ON_COMPILED], p->gone || p->compiled ? -1 : w->compiled_fd, POLLIN);
 	set(&f[ON_INPUT], feeding && p->in.len == 0 ? w->stdin_fd : -1, POLLIN);
 	/* Without data it is watched all the same: the program closing its input is an error there.
 	 */
@@ -233,8 +230,6 @@ static void serve(struct pump *p, const struct pollfd f[ONS])
 		read_cancel(p);
 	if (f[ON_OOM].revents)
 		end_by(p, CAUSE_MEMORY);
-	if (f[ON_COMPILED].revents)
-		p->compiled = true;
 	if (f[ON_ALIVE].revents) {
 		p->gone = true;
 		if (p->drain_ns == 0)
@@ -243,19 +238,6 @@ static void serve(struct pump *p, const struct pollfd f[ONS])
 		p->w->kill(p->w->ctx);
 		fd_closep(&p->w->stdin_pipe);
 	}
-}
-
-/* What the compiler wrote is in the pipes at the latest when its end is known. */
-static bool compiler_is_read(const struct pump *p)
-{
-	for (int s = 0; s < STREAMS; s++) {
-		int left = 0;
-
-		if (p->out[s].len > 0 || (p->w->output[s] >= 0 &&
-					  ioctl(p->w->output[s], FIONREAD, &left) == 0 && left > 0))
-			return false;
-	}
-	return true;
 }
 
 static bool output_ended(const struct pump *p)
@@ -282,7 +264,7 @@ void watch_until_end(struct watch *w, struct watched *ret)
 	p.in.len = 0;
 	for (int s = 0; s < STREAMS; s++)
 		p.out[s].len = 0;
-	p.gone = p.cancelled = p.compiled = false;
+	p.gone = p.cancelled = false;
 	p.drain_ns = 0;
 
 	*ret = (struct watched){0};
@@ -293,13 +275,6 @@ void watch_until_end(struct watch *w, struct watched *ret)
 		else
 			serve(&p, fds);
 		check_time(&p);
-		if (p.compiled && compiler_is_read(&p)) {
-			w->compiled_fd = -1;
-			p.compiled = false;
-			ret->compiled_ns = clock_now_ns();
-			w->compiled(w->ctx);
-			w->sink.compiled(w->sink.ctx);
-		}
 		/* The clock of the drain stands still while a reader of ours holds it up. */
 		if (p.gone && only_sink_waits(&p))
 			p.drain_ns = clock_now_ns();

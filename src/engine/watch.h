@@ -30,19 +30,16 @@ struct watch {
 	int cancel_fd;       /* -1 */
 	int oom_event;       /* -1 */
 	int alive_fd;        /* readable when the program is gone */
-	int compiled_fd;     /* speaks when the compiler has ended; -1: nothing is compiled */
 	struct sink sink;
 	void *ctx;
 	void (*kill)(void *ctx);       /* everything the program started */
 	uint64_t (*cpu_ms)(void *ctx); /* NULL: not known */
-	void (*compiled)(void *ctx);   /* all its output was passed on: let the program begin */
 };
 
 struct watched {
 	enum cause cause;
-	int signal;           /* CAUSE_CANCELLED: which one */
-	int error;            /* CAUSE_ERROR: errno of output; 0: the sandbox is why */
-	uint64_t compiled_ns; /* when the compiler ended; 0: there was none, or it did not */
+	int signal; /* CAUSE_CANCELLED: which one */
+	int error;  /* CAUSE_ERROR: errno of output; 0: the sandbox is why */
 };
 
 /* Returns when alive_fd has spoken and the output has ended. Never fails: it can always kill. */

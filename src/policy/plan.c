@@ -58,6 +58,25 @@ static void add_mount(struct builder *b, const char *source, const char *target,
 	};
 }
 
+static void add_mounts(struct builder *b, const struct spec *spec, const struct runtime *runtime)
+{
+	for (size_t i = 0; spec->live_roots && i < spec->live_roots->len; i++)
+		add_mount(b, spec->live_roots->items[i], spec->live_roots->items[i], ACCESS_READ,
+			  MOUNT_OPERATOR);
+	if (!spec->live_roots && runtime && runtime->root[0])
+		add_mount(b, runtime->root, runtime->root, ACCESS_READ, MOUNT_OPERATOR);
+	if (spec->workspace.source)
+		add_mount(b, spec->workspace.source, ISLAND_WORKSPACE, spec->workspace.access,
+			  MOUNT_REQUESTED);
+	else if (spec->kept)
+		add_mount(b, spec->kept, ISLAND_WORKSPACE, ACCESS_WRITE, MOUNT_KEPT);
+	else
+		b->head.scratch_workspace = 1;
+	for (size_t i = 0; i < spec->n_mounts; i++)
+		add_mount(b, spec->mounts[i].source, spec->mounts[i].target, spec->mounts[i].access,
+			  MOUNT_REQUESTED);
+}
+
 /* What was asked for, else the setting; never above the operator's maximum. */
 static int decide_limits(const struct spec *spec, const struct settings *settings,
 			 struct limits *ret, struct cay_error *err)
@@ -239,25 +258,13 @@ int plan_make(const struct spec *spec, const struct settings *settings,
 			command_make(spec, runtime, script, b.head.limits.memory_bytes, &command);
 	if (b.failed == 0)
 		b.failed = decide_env(spec, &b.head.limits, &command.env, &env);
+	/* The island's first: offsets and text of what is the same are the same. */
+	add_mounts(&b, spec, runtime);
+	b.head.island_text = (uint32_t)b.text.len;
 	push_all(&b, &b.head.compile, &command.compile);
 	push_all(&b, &b.head.argv, &command.argv);
 	push_all(&b, &b.head.env, &env);
 	b.head.workdir = add(&b, spec->workdir ? spec->workdir : ISLAND_WORKSPACE);
-	for (size_t i = 0; spec->live_roots && i < spec->live_roots->len; i++)
-		add_mount(&b, spec->live_roots->items[i], spec->live_roots->items[i], ACCESS_READ,
-			  MOUNT_OPERATOR);
-	if (!spec->live_roots && runtime && runtime->root[0])
-		add_mount(&b, runtime->root, runtime->root, ACCESS_READ, MOUNT_OPERATOR);
-	if (spec->workspace.source)
-		add_mount(&b, spec->workspace.source, ISLAND_WORKSPACE, spec->workspace.access,
-			  MOUNT_REQUESTED);
-	else if (spec->kept)
-		add_mount(&b, spec->kept, ISLAND_WORKSPACE, ACCESS_WRITE, MOUNT_KEPT);
-	else
-		b.head.scratch_workspace = 1;
-	for (size_t i = 0; i < spec->n_mounts; i++)
-		add_mount(&b, spec->mounts[i].source, spec->mounts[i].target,
-			  spec->mounts[i].access, MOUNT_REQUESTED);
 	b.head.allow_degraded = spec->allow_degraded || settings->allow_degraded;
 	r = finish(&b, ret, err);
 	buf_done(&b.text);
@@ -313,11 +320,12 @@ static bool limits_ok(const struct limits *l)
 
 /* A runtime's directory goes where it is on the host; others go where nothing of the island's is.
  */
-static bool mount_ok(const struct plan *p, const struct plan_mount *m, size_t text_len)
+static bool mount_ok(const struct plan *p, const struct plan_mount *m)
 {
 	const char *target = p->text + m->target;
 
-	if (m->source >= text_len || m->target >= text_len || !island_path_ok(target) ||
+	/* Text that is not compared would let an island with other mounts fit. */
+	if (m->source >= p->island_text || m->target >= p->island_text || !island_path_ok(target) ||
 	    m->pad[0] || m->pad[1] || m->access > ACCESS_WRITE)
 		return false;
 	if (m->kind == MOUNT_OPERATOR)
@@ -363,10 +371,12 @@ int plan_check(const struct plan *p, size_t len, struct cay_error *err)
 		return bad(err, "its lists");
 	if (p->workdir >= text_len || !island_workdir_ok(p->text + p->workdir))
 		return bad(err, "its working directory");
+	if (p->island_text == 0 || p->island_text > text_len || p->text[p->island_text - 1] != '\0')
+		return bad(err, "the island's text");
 	if (p->n_mounts > PLAN_MOUNTS_MAX)
 		return bad(err, "its mounts");
 	for (uint32_t i = 0; i < p->n_mounts; i++)
-		if (!mount_ok(p, &p->mounts[i], text_len))
+		if (!mount_ok(p, &p->mounts[i]))
 			return bad(err, "a mount");
 	if (!flags_ok(p))
 		return bad(err, "its flags");
@@ -381,31 +391,29 @@ const char *plan_kept(const struct plan *p)
 	return NULL;
 }
 
-static bool same_mounts(const struct plan *a, const struct plan *b)
+/*
+ * What is left is the island's. It is what may differ that is named here: a field that
+ * nobody thought of makes an island fit too little, not too much.
+ */
+static void take_program_out(const struct plan *p, struct plan *ret)
 {
-	bool same = a->n_mounts == b->n_mounts;
-
-	for (uint32_t i = 0; i < a->n_mounts && same; i++) {
-		const struct plan_mount *x = &a->mounts[i], *y = &b->mounts[i];
-
-		same = x->access == y->access && x->kind == y->kind &&
-		       strcmp(plan_str(a, x->source), plan_str(b, y->source)) == 0 &&
-		       strcmp(plan_str(a, x->target), plan_str(b, y->target)) == 0;
-	}
-	return same;
+	memcpy(ret, p, sizeof(*ret));
+	ret->size = 0;
+	memset(ret->id, 0, sizeof(ret->id));
+	ret->compile = ret->argv = ret->env = (struct plan_list){0};
+	ret->workdir = 0;
+	/* Kept from outside, by whoever watches, or by the command's own process. */
+	ret->limits.timeout_ms = ret->limits.output_bytes = ret->limits.cpu_time_ms = 0;
 }
 
 bool plan_fits_command(const struct plan *a, const struct plan *b)
 {
-	struct limits first = a->limits, second = b->limits;
+	struct plan first, second;
 
-	/* Kept from outside, by whoever watches, or by the command's own process. */
-	first.timeout_ms = second.timeout_ms = 0;
-	first.output_bytes = second.output_bytes = 0;
-	first.cpu_time_ms = second.cpu_time_ms = 0;
-	return same_mounts(a, b) && a->scratch_workspace == b->scratch_workspace &&
-	       a->allow_degraded == b->allow_degraded &&
-	       memcmp(&first, &second, sizeof(first)) == 0;
+	take_program_out(a, &first);
+	take_program_out(b, &second);
+	return memcmp(&first, &second, sizeof(first)) == 0 &&
+	       memcmp(a->text, b->text, a->island_text) == 0;
 }
 
 bool plan_fits_island(const struct plan *a, const struct plan *b)

@@ -48,18 +48,30 @@ struct plan_list {
 struct plan {
 	uint32_t magic;
 	uint32_t size; /* of the whole */
+
+	/* The program's: on one island each may have others. */
 	char id[ID_SIZE];
-	struct limits limits;
 	struct plan_list compile; /* executed first, in the same place; empty: nothing is */
 	struct plan_list argv, env;
 	plan_text workdir;
+
+	/* The island's: made for one, it is for no other; but for some limits. */
 	uint32_t n_mounts;
+	struct limits limits;
 	struct plan_mount mounts[PLAN_MOUNTS_MAX];
+	uint32_t island_text; /* so much of the text, from its beginning, is about the island */
 	uint8_t scratch_workspace; /* /workspace is part of the island's own tmpfs */
 	uint8_t allow_degraded;
-	uint8_t pad[6];
+	uint8_t pad[2];
+
 	char text[];
 };
+
+/* Nothing between the fields, as they are compared as bytes. */
+_Static_assert(sizeof(struct plan) == 8 + ID_SIZE + 3 * sizeof(struct plan_list) + 8 +
+					      sizeof(struct limits) +
+					      PLAN_MOUNTS_MAX * sizeof(struct plan_mount) + 8,
+	       "a new field: is it the island's or the program's? take_program_out() must know");
 
 /*
  * spec x settings -> plan. runtime is NULL for a bare argv. script is the path

@@ -9,6 +9,7 @@
  * Each launcher has one thread and waits while an island is set up, so more than
  * one island at a time means more than one launcher.
  */
+#include "../launch.h"
 #include "series.h"
 
 #include "base/attr.h"
@@ -48,7 +49,7 @@ static const char *const program_names[PROGRAMS] = {"true", "python"};
 
 /* Where an island's time goes, as the launcher sees it; each counts from the one before. */
 enum phase {
-	PHASE_START,  /* launcher_start() returns: set up, checked, exec is next */
+	PHASE_START,  /* it was started: set up, checked, exec is next */
 	PHASE_OUTPUT, /* both output pipes have ended */
 	PHASE_EXITED, /* init said so */
 	PHASE_GONE,   /* init itself is dead: its namespaces are taken down */
@@ -139,7 +140,8 @@ static void run_island(struct launcher *l, const struct plan *plan, double ret_a
 	struct cay_error err;
 
 	if (pipes_open(&pipes, 0, &err) < 0 ||
-	    launcher_start(l, plan, pipes.theirs, false, &island, &err) < 0)
+	    (l->n_ahead > 0 ? launch_live(l, plan, pipes.theirs, &island, &err)
+			    : launcher_start(l, plan, pipes.theirs, false, &island, &err)) < 0)
 		die("island", &err);
 	ret_at[PHASE_START] = now_us();
 	pipes_close_theirs(&pipes);

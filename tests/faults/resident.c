@@ -6,6 +6,8 @@
  * standard output. A round that fails is a line on standard error, and the next one
  * goes on all the same. Exit code: 125 if anything failed, else 0.
  */
+#include "../launch.h"
+
 #include "base/attr.h"
 #include "base/fd.h"
 #include "engine/native/island.h"
@@ -87,7 +89,8 @@ static int run(struct launcher *l, const struct plan *plan, struct cay_error *er
 	bool well;
 
 	if (pipes_open(&pipes, 0, err) < 0 ||
-	    launcher_start(l, plan, pipes.theirs, false, &island, err) < 0)
+	    (l->ahead_plan ? launch_live(l, plan, pipes.theirs, &island, err)
+			   : launcher_start(l, plan, pipes.theirs, false, &island, err)) < 0)
 		return -1;
 	pipes_close_theirs(&pipes);
 	well = stand_by(&island, &pipes);

@@ -211,6 +211,14 @@ def test_compiler_reads_no_input(c):
     assert c.run("-l", "c", "-c", code, input="-").rc == 2
 
 
+def test_a_large_environment_for_both(c):
+    """More than fits an order to an island that waits: it has it already."""
+    env = [part for n in range(8) for part in ("-e", f"V{n}={'x' * 100000}")]
+    code = ('#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n'
+            'int main(void) { printf("%zu", strlen(getenv("V7"))); }')
+    assert c.run(*env, "-l", "c", "-c", code).ok().text == "100000"
+
+
 def test_compiler_that_is_a_program(cay, place, config):
     """A compiler of the caller's making can't fake its end: the channel is not its own."""
     fake = place / "toolchain" / "bin"

@@ -2,6 +2,8 @@
  * Every control is required: with any one set-up step left out, the island
  * refuses itself and nothing starts. Needs root.
  */
+#include "../launch.h"
+
 #include "base/attr.h"
 #include "base/fd.h"
 #include "engine/native/confine.h"
@@ -46,6 +48,14 @@ static struct plan *make_plan(const char *const *argv)
 	return plan;
 }
 
+/* On an island that was made ahead, where there are such. */
+static int start(struct launcher *l, const struct plan *plan, const int stdio[3],
+		 struct launched *ret, struct cay_error *err)
+{
+	return l->n_ahead > 0 ? launch_live(l, plan, stdio, ret, err)
+			      : launcher_start(l, plan, stdio, false, ret, err);
+}
+
 /* Runs it to its end; returns its exit code, or -1 with err. */
 static int run(struct launcher *l, const struct plan *plan, struct isolation *iso, char *out,
 	       size_t size, struct cay_error *err)
@@ -59,7 +69,7 @@ static int run(struct launcher *l, const struct plan *plan, struct isolation *is
 	ssize_t n;
 
 	assert_int_equal(pipes_open(&pipes, 0, err), 0);
-	if (launcher_start(l, plan, pipes.theirs, false, &island, err) < 0) {
+	if (start(l, plan, pipes.theirs, &island, err) < 0) {
 		print_message("refused: %s\n", err->text);
 		return -1;
 	}

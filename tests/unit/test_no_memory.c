@@ -6,6 +6,8 @@
  * malloc() and its like are wrapped at link time (tests/meson.build), in our own code
  * and through json_set_alloc_funcs() in jansson; the C library's own are left alone.
  */
+#include "../launch.h"
+
 #include "base/attr.h"
 #include "base/fd.h"
 #include "cli/cli.h"
@@ -146,7 +148,7 @@ static int run_resident(void)
 	if (r == 0 &&
 	    (launcher_keep_cgroups(&l, 1, &err) < 0 || launcher_make_template(&l, &err) < 0 ||
 	     launcher_make_ahead(&l, plan, 2, &err) < 0 || pipes_open(&pipes, 0, &err) < 0 ||
-	     launcher_start(&l, plan, pipes.theirs, false, &island, &err) < 0))
+	     launch_live(&l, plan, pipes.theirs, &island, &err) < 0))
 		r = -1;
 	else if (r == 0) {
 		pipes_close_theirs(&pipes);

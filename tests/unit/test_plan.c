@@ -708,6 +708,14 @@ static void mounts_are_checked(void **state)
 		CHECK_BAD(p, mounts[i].kind, 2);
 		CHECK_BAD(p, mounts[i].kind, 255);
 	}
+	/* What the island's text does not cover would not be compared. */
+	CHECK_BAD(p, mounts[0].source, p->island_text);
+	CHECK_BAD(p, mounts[0].target, p->island_text);
+	CHECK_BAD(p, island_text, 0);
+	CHECK_BAD(p, island_text, 1);
+	CHECK_BAD(p, island_text, p->island_text - 1);
+	CHECK_BAD(p, island_text, text + 1);
+	CHECK_BAD(p, island_text, UINT32_MAX);
 	/* A runtime's directory is never writable. */
 	CHECK_BAD(p, mounts[0].access, ACCESS_WRITE);
 	CHECK_BAD(p, mounts[2].kind, MOUNT_OPERATOR);
@@ -862,7 +870,6 @@ static uint64_t next_random(uint64_t *seed)
 	return *seed;
 }
 
-/* Half of the rounds are noise behind a good head, half a good plan with some bytes changed. */
 /* Only what is looked at after an island is made may differ. */
 static void islands_are_shared_by_what_fits(void **state)
 {
@@ -899,6 +906,69 @@ static void islands_are_shared_by_what_fits(void **state)
 	assert_false(plan_fits_island(b, b));
 }
 
+/* What a command may have of its own, as bytes of the head. */
+static bool is_the_programs(size_t at)
+{
+	size_t limits = offsetof(struct plan, limits);
+	const size_t own[][2] = {
+		{offsetof(struct plan, size), sizeof(uint32_t)},
+		{offsetof(struct plan, id), ID_SIZE},
+		{offsetof(struct plan, compile), sizeof(struct plan_list)},
+		{offsetof(struct plan, argv), sizeof(struct plan_list)},
+		{offsetof(struct plan, env), sizeof(struct plan_list)},
+		{offsetof(struct plan, workdir), sizeof(plan_text)},
+		{limits + offsetof(struct limits, timeout_ms), sizeof(uint64_t)},
+		{limits + offsetof(struct limits, cpu_time_ms), sizeof(uint64_t)},
+		{limits + offsetof(struct limits, output_bytes), sizeof(uint64_t)},
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(own); i++)
+		if (at >= own[i][0] && at < own[i][0] + own[i][1])
+			return true;
+	return false;
+}
+
+/* All else is the island's, also what nobody thought of. */
+static void commands_fit_by_every_byte(void **state)
+{
+	_cleanup_(freep) struct plan *a = make_rich();
+	_cleanup_(freep) struct plan *b = copy_of(a, a->size);
+	size_t texts = 0;
+
+	(void)state;
+	assert_true(plan_fits_command(a, b));
+	for (size_t at = 0; at < a->size; at++) {
+		bool head = at < sizeof(*a), text = at - sizeof(*a) >= a->island_text;
+
+		((unsigned char *)b)[at] ^= 1;
+		if (plan_fits_command(a, b) != (head ? is_the_programs(at) : text))
+			fail_msg("byte %zu", at);
+		((unsigned char *)b)[at] ^= 1;
+		texts += !head && !text;
+	}
+	assert_true(texts > strlen("/opt/python")); /* of the mounts */
+}
+
+/* The mounts stand in the text before what a command has of its own. */
+static void commands_fit_with_mounts(void **state)
+{
+	_cleanup_(freep) struct plan *a = NULL, *b = NULL, *c = NULL;
+	struct cay_error err;
+
+	(void)state;
+	assert_int_equal(spec_add_mount(spec, "/a:/data", &err), 0);
+	use_code("python", "print(1)");
+	a = make(runtime, NULL);
+	use_code("sh", "echo something longer");
+	b = make(runtime, NULL);
+	assert_true(plan_fits_command(a, b));
+	assert_false(plan_fits_island(a, b));
+	spec->mounts[0].source[1] = 'b';
+	c = make(runtime, NULL);
+	assert_false(plan_fits_command(a, c));
+}
+
+/* Half of the rounds are noise behind a good head, half a good plan with some bytes changed. */
 static void random_bytes(void **state)
 {
 	_cleanup_(freep) struct plan *good = make_rich();
@@ -929,6 +999,7 @@ static void random_bytes(void **state)
 			p->env.first %= 256;
 			p->workdir %= 256;
 			p->n_mounts %= 3;
+			p->island_text = (uint32_t)(len - sizeof(*p));
 			if (len > sizeof(*p)) {
 				p->text[0] = '\0';
 				bytes[len - 1] = '\0';
@@ -980,6 +1051,8 @@ int main(void)
 		TEST(flags_are_flags),
 		TEST(kept_workspaces_are_names),
 		TEST(islands_are_shared_by_what_fits),
+		TEST(commands_fit_by_every_byte),
+		TEST(commands_fit_with_mounts),
 		TEST(random_bytes),
 	};
 

@@ -381,6 +381,7 @@ static void gives_a_terminal(void **state _unused_)
 
 static void refuses_what_is_no_request(void **state _unused_)
 {
+	static const uint32_t ours[] = {ORDER_LAST, ORDER_SCRATCH, ORDER_CGROUP, ORDER_OWN};
 	struct service_request q = {.kind = 77};
 	struct plan *p = plan_of("true", 0);
 	char out[64];
@@ -397,7 +398,7 @@ static void refuses_what_is_no_request(void **state _unused_)
 	ask((struct service_request){.kind = SERVICE_MAKE, .island = 4}, p, NULL);
 	assert_int_equal(hear().kind, REPORT_FAILED);
 	free(p);
-	/* A command with other limits than its island's, or for the last word. */
+	/* A command with other limits than its island's, or for what is the launcher's to say. */
 	make(5);
 	p = plan_of("true", 0);
 	p->limits.pids++;
@@ -405,13 +406,14 @@ static void refuses_what_is_no_request(void **state _unused_)
 	    (int[]){0, 0, 0});
 	assert_int_equal(hear().kind, REPORT_FAILED);
 	free(p);
-	assert_int_equal(act((struct service_request){.kind = SERVICE_COMMAND,
-						      .island = 5,
-						      .command = 2,
-						      .flags = ORDER_LAST},
-			     "true", 0, out, sizeof(out))
-				 .kind,
-			 REPORT_FAILED);
+	for (size_t n = 0; n < ARRAY_LEN(ours); n++)
+		assert_int_equal(act((struct service_request){.kind = SERVICE_COMMAND,
+							      .island = 5,
+							      .command = 2,
+							      .flags = ours[n]},
+				     "true", 0, out, sizeof(out))
+					 .kind,
+				 REPORT_FAILED);
 	assert_int_equal(command(5, 3, "echo well", out, sizeof(out)).kind, REPORT_EXITED);
 	assert_string_equal(out, "well\n");
 	end(5);

@@ -72,7 +72,6 @@ static int begin(void **state)
 			   .output = {-1, -1},
 			   .cancel_fd = -1,
 			   .oom_event = -1,
-			   .compiled_fd = -1,
 			   .alive_fd = -1};
 	return 0;
 }
@@ -603,67 +602,37 @@ static void out_of_memory(void **state)
 
 enum { COMPILER_SAYS = 300000 };
 
-/* Says much, and that it is done; then, when it is let, what the program says. */
+/* Says much, and leaves something that holds its pipes. */
 static void compiles(void)
 {
 	static char warnings[COMPILER_SAYS];
-	sigset_t set;
-	int go;
 
-	(void)sigemptyset(&set);
-	(void)sigaddset(&set, SIGUSR2);
-	(void)sigprocmask(SIG_BLOCK, &set, NULL);
 	memset(warnings, 'w', sizeof(warnings));
-	if (fd_write_all(2, warnings, sizeof(warnings)) < 0 || kill(getppid(), SIGUSR1) < 0 ||
-	    sigwait(&set, &go) != 0)
-		_exit(1);
+	if (fork() == 0)
+		(void)pause();
+	_exit(fd_write_all(2, warnings, sizeof(warnings)) < 0);
+}
+
+static void says_program(void)
+{
 	say(2, "program");
-	_exit(0);
 }
 
-static size_t compiler_said;
-
-static void let_go(void *ctx)
-{
-	(void)ctx;
-	assert_int_equal(kill(t.pid, SIGUSR2), 0);
-}
-
-static void note_compiled(void *ctx)
-{
-	(void)ctx;
-	compiler_said = t.got[STREAM_STDERR].len;
-}
-
-static void watch_compiler(void)
-{
-	sigset_t set;
-
-	(void)sigemptyset(&set);
-	(void)sigaddset(&set, SIGUSR1);
-	(void)sigprocmask(SIG_BLOCK, &set, NULL);
-	w.compiled_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-	w.compiled = let_go;
-	w.sink.compiled = note_compiled;
-	compiler_said = 0;
-}
-
-/* The program begins when all that the compiler said was taken, however slowly. */
+/* One is watched after the other: all that the compiler said was taken, however slowly. */
 static void compiler_and_program_are_told_apart(void **state)
 {
 	pid_t opener;
-	int fd;
 
 	(void)state;
 	opener = sink_opens_after(200);
-	watch_compiler();
-	fd = w.compiled_fd;
 	start(compiles, -1);
 	assert_int_equal(run(), 0);
-	(void)close(fd);
-	assert_int_equal(compiler_said, COMPILER_SAYS);
+	assert_int_equal(seen.cause, CAUSE_NONE);
+	assert_int_equal(t.got[STREAM_STDERR].len, COMPILER_SAYS);
+	fd_closep(&t.pidfd);
+	start(says_program, -1);
+	assert_int_equal(run(), 0);
 	assert_int_equal(t.got[STREAM_STDERR].len, COMPILER_SAYS + strlen("program"));
-	assert_true(seen.compiled_ns > 0);
 	(void)kill(opener, SIGKILL);
 	(void)waitpid(opener, NULL, 0);
 }

@@ -38,6 +38,8 @@ static int play_kill(int pidfd);
 #include "engine/native/launcher.c"
 #include "engine/native/stock.c"
 
+#include "../launch.h"
+
 #include <dirent.h>
 
 #define CHECK(holds)                                                                         \
@@ -99,9 +101,11 @@ static int play_root(int *ret)
 
 static void say(const struct island *i, const struct message *m)
 {
-	int fd = i->held ? open("/", O_PATH | O_CLOEXEC) : -1;
+	bool scratch = i->held || i->order.flags & ORDER_SCRATCH;
+	int fd = scratch ? open("/", O_PATH | O_CLOEXEC) : -1;
 
 	(void)msg_send(i->control, m, sizeof(*m), &fd, m->kind == MESSAGE_READY && fd >= 0);
+	fd_closep(&fd);
 }
 
 static void say_ready(const struct island *i, const struct provision *p)
@@ -121,10 +125,34 @@ static void say_ready(const struct island *i, const struct provision *p)
 	say(i, &m);
 }
 
+/* One order after the other until the last; all but that are well, and over at once. */
+static void play_orders(struct island *i, const struct provision *provision)
+{
+	static uint64_t room[ORDER_PLAN_MAX / sizeof(uint64_t)];
+	struct message m, end = {.kind = MESSAGE_EXITED};
+	int fds[3];
+	size_t n;
+
+	memset(&end.facts, 0, sizeof(end.facts));
+	do {
+		if (msg_recv(i->control, &m, sizeof(m), fds, 3, &n) != (ssize_t)sizeof(m))
+			_exit(1);
+		i->order = m.order;
+		if (!(m.order.flags & ORDER_OWN)) {
+			if (msg_recv(i->control, room, sizeof(room), NULL, 0, &n) <= 0)
+				_exit(1);
+			i->plan = (const struct plan *)room;
+		}
+		if (!(m.order.flags & ORDER_LAST)) {
+			say_ready(i, provision);
+			say(i, &end);
+		}
+	} while (!(m.order.flags & ORDER_LAST));
+}
+
 /* What the plan's program is called says how the island fares. */
 static void play_island(struct island *i)
 {
-	static uint64_t room[ORDER_PLAN_MAX / sizeof(uint64_t)];
 	struct message m, failed = {.kind = MESSAGE_FAILED}, last = {.kind = MESSAGE_EXITED};
 	struct provision provision;
 	const char *fate;
@@ -135,13 +163,8 @@ static void play_island(struct island *i)
 	    msg_recv(i->control, &m, sizeof(m), fds, 3, &n) != (ssize_t)sizeof(m))
 		_exit(1);
 	provision = m.provision;
-	if (i->ahead) {
-		if (msg_recv(i->control, &m, sizeof(m), fds, 3, &n) != (ssize_t)sizeof(m) ||
-		    msg_recv(i->control, room, sizeof(room), NULL, 0, &n) <= 0)
-			_exit(1);
-		i->plan = (const struct plan *)room;
-		i->held = m.order.flags & ORDER_HELD;
-	}
+	if (i->ahead)
+		play_orders(i, &provision);
 	fate = plan_first(i->plan, i->plan->argv);
 	if (strcmp(fate, "dies") == 0)
 		_exit(1);
@@ -173,20 +196,51 @@ static struct plan *make_plan(const char *fate)
 	return plan;
 }
 
+static void see_end(struct launched *island)
+{
+	struct message m = {0};
+	struct usage usage;
+
+	CHECK(launcher_listen(island->control, &m, NULL) && m.kind == MESSAGE_EXITED);
+	launched_reap(island, &usage);
+	strv_done(&island->isolation.degraded);
+}
+
 static void run(struct launcher *l, const struct plan *p, bool held)
 {
 	const int stdio[3] = {0, 1, 2};
 	struct launched island;
-	struct message m = {0};
-	struct usage usage;
 
 	CHECK(launcher_start(l, p, stdio, held, &island, &err) == 0);
 	CHECK((island.scratch >= 0) == held);
 	if (held)
 		CHECK(launched_go(&island, &err) == 0);
+	see_end(&island);
+}
+
+static void run_live(struct launcher *l, const struct plan *p)
+{
+	const int stdio[3] = {0, 1, 2};
+	struct launched island;
+
+	CHECK(launch_live(l, p, stdio, &island, &err) == 0);
+	see_end(&island);
+}
+
+/* As native.c does where there is a compiler. */
+static void run_compiled(struct launcher *l, const struct plan *p)
+{
+	const int stdio[3] = {0, 1, 2};
+	struct launched island;
+	struct message m = {0};
+
+	CHECK(launcher_start_waiting(l, p, stdio, &island, &err) == 0);
+	CHECK(island.scratch >= 0);
+	CHECK(launched_begin(&island, 1, ORDER_COMPILE, p, stdio, &err) == 0);
 	CHECK(launcher_listen(island.control, &m, NULL) && m.kind == MESSAGE_EXITED);
-	launched_reap(&island, &usage);
-	strv_done(&island.isolation.degraded);
+	CHECK(island.scratch >= 0);
+	CHECK(launched_begin(&island, 0, ORDER_LAST, p, stdio, &err) == 0);
+	see_end(&island);
 }
 
 static void refuse(struct launcher *l, const char *fate)
@@ -196,6 +250,7 @@ static void refuse(struct launcher *l, const char *fate)
 	struct launched island;
 
 	CHECK(launcher_start(l, p, stdio, false, &island, &err) < 0);
+	CHECK(launch_live(l, p, stdio, &island, &err) < 0);
 	free(p);
 }
 
@@ -212,20 +267,21 @@ static void live(void)
 	CHECK(launcher_keep_cgroups(&l, 2, &err) == 0);
 	run(&l, p, false);
 	run(&l, p, true);
+	run_compiled(&l, p);
 	refuse(&l, "fails");
 	refuse(&l, "dies");
 	launcher_tidy_later(&l);
 	CHECK(launcher_make_ahead(&l, p, 3, &err) == 0 && l.n_ahead == 3);
 	launched_kill(l.ahead[0]);
 	CHECK(waitid(P_PID, (id_t)l.ahead[0]->pid, &end, WEXITED | WNOWAIT) == 0);
-	run(&l, p, false);
+	run_live(&l, p);
 	refuse(&l, "fails");
 	other->limits.pids++;
 	CHECK(launcher_make_ahead(&l, other, 2, &err) == 0);
-	run(&l, other, true);
+	run_live(&l, other);
 	CHECK(l.n_ahead == 1);
 	launcher_tidy(&l);
-	run(&l, other, false);
+	run_live(&l, other);
 	CHECK(launcher_make_ahead(&l, other, 1, &err) == 0);
 	launcher_done(&l);
 	free(p);

@@ -162,7 +162,6 @@ static int run_stage(const struct run *run, struct direct *d, bool compiler, uin
 		.cancel_fd = run->cancel_fd,
 		.oom_event = -1,
 		.alive_fd = d->pidfd,
-		.compiled_fd = -1,
 		.sink = run->sink,
 		.ctx = d,
 		.kill = kill_group,

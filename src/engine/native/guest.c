@@ -521,8 +521,10 @@ static int send_order(struct command *c, const struct service_request *q, const 
 		      const int stdio[3], const int *doors, size_t n_doors)
 {
 	struct guest *g = c->guest;
-	int r = launched_order(&g->island, c->number, q->flags & ORDER_FLAGS_ALL, p, stdio, doors,
-			       n_doors);
+	/* What executes nothing looks at the island's part alone. */
+	bool own = q->flags & (ORDER_CHECK | ORDER_AGENT);
+	int r = launched_order(&g->island, c->number, q->flags & ORDER_FLAGS_ALL, own ? NULL : p,
+			       stdio, doors, n_doors);
 
 	if (r == 0)
 		r = listen_on(g);

@@ -148,12 +148,11 @@ static void exec_search(const char *path, char *const *argv, char *const *env)
 	errno = denied ? EACCES : ENOENT;
 }
 
-#define PROGRAM_STACK  (64 * 1024)
-#define COMPILER_STACK (32 * 1024) /* while the program's is in use */
+#define PROGRAM_STACK (64 * 1024)
 
 struct program {
 	struct island *island;
-	char **compile, **argv, **env;
+	char **argv, **env;
 };
 
 static const char *search_path(char *const *env)
@@ -183,46 +182,10 @@ int island_exec(const struct island *i, char *const *argv, char *const *env)
 	return err.exit_code;
 }
 
-/* The compiler reads nothing, and all it says is about itself. */
-static int compiler_main(void *arg)
-{
-	const struct program *p = arg;
-	int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
-
-	if (null < 0 || dup2(null, 0) < 0 || dup2(2, 1) < 0)
-		_exit(125);
-	return island_exec(p->island, p->compile, p->env);
-}
-
 static void make_build_dir(void)
 {
 	if (mkdir(ISLAND_BUILD, 0700) < 0 && errno != EEXIST)
 		_exit(125);
-}
-
-/*
- * As the program's process, with its limits and its rights: 0 when it may go on,
- * else the exit code. What the compiler left running ends here: it could look into
- * this process in the middle of its exec, where "#!/proc/self/exe" makes cay the
- * program.
- */
-static int compile(struct program *p, struct island *i)
-{
-	static char stack[COMPILER_STACK] __attribute__((aligned(16)));
-	struct message m = {.kind = MESSAGE_COMPILED, .status = -1};
-	pid_t pid;
-
-	make_build_dir();
-	p->island = i;
-	pid = clone(compiler_main, stack + sizeof(stack), CLONE_VM | CLONE_VFORK | SIGCHLD, p);
-	if (pid < 0 || waitpid(pid, &m.status, 0) < 0 ||
-	    (kill(-1, SIGKILL) < 0 && errno != ESRCH) || /* all but init and us */
-	    msg_send(i->control, &m, sizeof(m), NULL, 0) < 0)
-		_exit(125);
-	if (m.status != 0)
-		return WIFEXITED(m.status) ? WEXITSTATUS(m.status) : 128 + WTERMSIG(m.status);
-	await(i, MESSAGE_GO);
-	return 0;
 }
 
 /* It is done with us, and keeps no way to talk to the launcher. */
@@ -236,7 +199,7 @@ static int be_agent(struct island *i)
 	return agent_serve(ISLAND_WORKSPACE, STDIN_FILENO, STDOUT_FILENO) < 0;
 }
 
-int island_program(struct island *i, char **compile_argv, char **argv, char **env)
+int island_program(struct island *i, char **argv, char **env)
 {
 	struct message m = {.kind = MESSAGE_READY, .command = i->command};
 	struct cay_error err;
@@ -244,7 +207,8 @@ int island_program(struct island *i, char **compile_argv, char **argv, char **en
 	if (run_steps(i, STEP_PROGRAM, &err) < 0 || confine_read_facts(i, &m.facts, &err) < 0 ||
 	    facts_check(&m.facts, i->plan, i->provision.namespaces, &err) < 0)
 		give_up(i, &err);
-	if (msg_send(i->control, &m, sizeof(m), &i->scratch_fd, i->held ? 1 : 0) < 0)
+	if (msg_send(i->control, &m, sizeof(m), &i->scratch_fd,
+		     i->held || i->order.flags & ORDER_SCRATCH) < 0)
 		_exit(125);
 	if (i->order.flags & ORDER_CHECK)
 		return 0;
@@ -256,12 +220,6 @@ int island_program(struct island *i, char **compile_argv, char **argv, char **en
 		give_up(i, &err);
 	if (i->order.flags & ORDER_COMPILE)
 		make_build_dir();
-	if (compile_argv[0]) {
-		int code = compile(&(struct program){i, compile_argv, argv, env}, i);
-
-		if (code != 0)
-			return code;
-	}
 	return island_exec(i, argv, env);
 }
 
@@ -272,7 +230,7 @@ static int program_main(void *arg)
 	/* Init's memory, but not init's fds: what the steps note of those is ours alone. */
 	struct island mine = *p->island;
 
-	return island_program(&mine, p->compile, p->argv, p->env);
+	return island_program(&mine, p->argv, p->env);
 }
 
 /* Of the plan's own length, not on the stack: a large environment is allowed. */
@@ -297,7 +255,6 @@ static pid_t start_program(struct island *i)
 	static char stack[PROGRAM_STACK] __attribute__((aligned(16)));
 	struct program p = {
 		.island = i,
-		.compile = island_list(i->plan, i->plan->compile),
 		.argv = island_list(i->plan, i->plan->argv),
 		.env = island_list(i->plan, i->plan->env),
 	};

@@ -12,11 +12,11 @@
  *   launcher -> island   MESSAGE_MAPPED    ids are mapped
  *   launcher -> island   MESSAGE_LIMITED   cgroups are made (fds ride along)
  *   launcher -> island   MESSAGE_NETWORK   only by NETWORK_SENT: its fd rides along
- *   launcher -> island   MESSAGE_ORDER     only where it waits: what to start; plan and fds follow
+ *   launcher -> island   MESSAGE_ORDER     only where it waits: what to start; fds ride along, and
+ *                                          a plan follows unless it is the island's own
  *   launcher -> island   MESSAGE_CLEAR     only where it waits: end all that runs, or one command
  *   island -> launcher   MESSAGE_READY     all steps done, facts read back and found good
  *   launcher -> island   MESSAGE_GO        where held: files are in, exec
- *   island -> launcher   MESSAGE_COMPILED  the compiler ended (wait status); if well, GO follows
  *   island -> launcher   MESSAGE_FAILED    a step or the exec failed (struct cay_error)
  *   island -> launcher   MESSAGE_EXITED    the program ended (wait status)
  *
@@ -52,7 +52,6 @@ enum message_kind {
 	MESSAGE_CLEAR,
 	MESSAGE_READY,
 	MESSAGE_GO,
-	MESSAGE_COMPILED,
 	MESSAGE_FAILED,
 	MESSAGE_EXITED,
 };
@@ -92,7 +91,7 @@ struct spent {
 struct message {
 	uint32_t kind;
 	uint32_t command; /* which one it is about; 0 where there is only one */
-	int32_t status;   /* MESSAGE_EXITED, MESSAGE_COMPILED: from wait() */
+	int32_t status;   /* MESSAGE_EXITED: from wait() */
 	union {
 		struct provision provision;
 		struct facts facts;
@@ -122,7 +121,7 @@ struct island {
 	bool many_ids;                  /* a range is mapped; else only the island's user */
 	bool in_template;               /* the image's root is there already */
 	enum network_way network;       /* where it comes from */
-	bool ahead;                     /* waits for orders: plan, stdio and held come by those */
+	bool ahead;                     /* waits for orders: stdio comes by those, and plans may */
 	bool held;                      /* waits for MESSAGE_GO, and sends the scratch fd */
 	uint64_t skip;                  /* tests only: bits of steps left out */
 
@@ -170,7 +169,7 @@ extern const unsigned n_island_steps;
  * The program's process from its birth to its exec, by these lists; returns the exit
  * code where it can't. Not _noreturn_: it may run on a borrowed stack, see island.c.
  */
-int island_program(struct island *i, char **compile, char **argv, char **env);
+int island_program(struct island *i, char **argv, char **env);
 
 /*
  * Executes it, found by the PATH in env; where it can't, tells the launcher and returns the

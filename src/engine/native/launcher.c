@@ -323,30 +323,33 @@ static int hint_refusal(struct cay_error *err)
 	return -1;
 }
 
-static int await_ready(struct launched *i, struct facts *ret, struct cay_error *err)
+static int await_message(struct launched *i, enum message_kind kind, struct message *ret,
+			 struct cay_error *err)
 {
 	struct pollfd wait = {.fd = i->control, .events = POLLIN};
-	struct message m;
 	bool heard;
-	int r;
+	int r, fd;
 
 	do
 		r = poll(&wait, 1, SETUP_TIMEOUT_MS);
 	while (r < 0 && errno == EINTR);
 	if (r <= 0)
 		return cay_fail(err, CAY_E_ENGINE, r < 0 ? errno : ETIMEDOUT, "set up the island");
-	heard = launcher_listen(i->control, &m, &i->scratch);
-	if (heard && m.kind == MESSAGE_FAILED) {
-		*err = m.error;
+	heard = launcher_listen(i->control, ret, &fd);
+	if (fd >= 0) {
+		fd_closep(&i->scratch);
+		i->scratch = fd;
+	}
+	if (heard && ret->kind == MESSAGE_FAILED) {
+		*err = ret->error;
 		return hint_refusal(err);
 	}
-	if (!heard || m.kind != MESSAGE_READY) {
+	if (!heard || ret->kind != (uint32_t)kind) {
 		if (cgroup_oom_kills(&i->cgroup) > 0)
 			return cay_fail(err, CAY_E_INVALID, 0,
 					"the memory limit is too small to set up an island");
 		return cay_fail(err, CAY_E_ENGINE, 0, "the island died while it was set up");
 	}
-	*ret = m.facts;
 	return 0;
 }
 
@@ -479,11 +482,13 @@ int launcher_make_ahead(struct launcher *l, const struct plan *like, size_t n,
 int launched_order(struct launched *i, uint32_t command, uint32_t flags, const struct plan *p,
 		   const int stdio[3], const int *doors, size_t n_doors)
 {
-	struct message m = {.kind = MESSAGE_ORDER, .command = command, .order.flags = flags};
+	struct message m = {.kind = MESSAGE_ORDER, .command = command};
 	int fds[3 + COMMAND_DOORS] = {stdio[0], stdio[1], stdio[2]};
 	int r;
 
-	if (p->size > ORDER_PLAN_MAX)
+	/* Whatever was asked for: it says whether a plan follows. */
+	m.order.flags = p ? flags & ~(uint32_t)ORDER_OWN : flags | ORDER_OWN;
+	if (p && p->size > ORDER_PLAN_MAX)
 		return -EMSGSIZE;
 	for (size_t n = 0; n < n_doors; n++)
 		fds[3 + n] = doors[n];
@@ -491,7 +496,7 @@ int launched_order(struct launched *i, uint32_t command, uint32_t flags, const s
 		m.order.flags |= ORDER_CGROUP;
 	give_pipes(stdio, i);
 	r = outbox_send(&i->orders, i->control, &m, sizeof(m), fds, 3 + n_doors);
-	return r < 0 ? r : outbox_send(&i->orders, i->control, p, p->size, NULL, 0);
+	return r < 0 || !p ? r : outbox_send(&i->orders, i->control, p, p->size, NULL, 0);
 }
 
 int launched_clear(struct launched *i, uint32_t command)
@@ -501,7 +506,8 @@ int launched_clear(struct launched *i, uint32_t command)
 	return outbox_send(&i->orders, i->control, &m, sizeof(m), NULL, 0);
 }
 
-bool launcher_take_ahead(struct launcher *l, const struct plan *p, struct launched *ret)
+/* The oldest of the islands made ahead, if the plan fits them; false where there is none. */
+static bool take_ahead(struct launcher *l, const struct plan *p, struct launched *ret)
 {
 	if (!l->ahead_plan || p->size > ORDER_PLAN_MAX || !plan_fits_island(l->ahead_plan, p))
 		return false;
@@ -524,35 +530,53 @@ int launcher_make_live(struct launcher *l, const struct plan *p, bool cold, stru
 {
 	if (plan_check(p, p->size, err) < 0)
 		return -1;
-	if (!cold && launcher_take_ahead(l, p, ret))
+	if (!cold && take_ahead(l, p, ret))
 		return 0;
 	return make_island(l, p, NULL, false, ret, err);
 }
 
-/* A run on an island that waits for one, if there is such. */
-static bool order_ahead(struct launcher *l, const struct plan *p, const int stdio[3], bool held,
-			struct launched *ret)
+static int await_good(struct launched *i, const struct plan *p, struct cay_error *err)
 {
-	uint32_t flags = held ? ORDER_LAST | ORDER_HELD : ORDER_LAST;
+	struct message m;
 
-	while (launcher_take_ahead(l, p, ret)) {
-		if (launched_order(ret, 0, flags, p, stdio, NULL, 0) == 0)
-			return true;
-		discard(ret);
-	}
-	return false;
+	return await_message(i, MESSAGE_READY, &m, err) < 0 ? -1
+							    : launched_judge(i, p, &m.facts, err);
+}
+
+int launched_begin(struct launched *i, uint32_t command, uint32_t flags, const struct plan *p,
+		   const int stdio[3], struct cay_error *err)
+{
+	int r = launched_order(i, command, flags, NULL, stdio, NULL, 0);
+
+	if (r == 0)
+		return await_good(i, p, err);
+	(void)cay_fail(err, CAY_E_ENGINE, -r, "talk to the island");
+	hear_why(i, err);
+	return -1;
+}
+
+int launcher_start_waiting(struct launcher *l, const struct plan *p, const int stdio[3],
+			   struct launched *ret, struct cay_error *err)
+{
+	struct message end;
+
+	if (launcher_make_live(l, p, true, ret, err) < 0)
+		return -1;
+	if (launched_begin(ret, 0, ORDER_CHECK | ORDER_SCRATCH, p, stdio, err) == 0 &&
+	    await_message(ret, MESSAGE_EXITED, &end, err) == 0)
+		return 0;
+	discard(ret);
+	return -1;
 }
 
 int launcher_start(struct launcher *l, const struct plan *p, const int stdio[3], bool held,
 		   struct launched *ret, struct cay_error *err)
 {
-	struct facts facts = {0};
-
 	if (plan_check(p, p->size, err) < 0)
 		return -1;
-	if (!order_ahead(l, p, stdio, held, ret) && make_island(l, p, stdio, held, ret, err) < 0)
+	if (make_island(l, p, stdio, held, ret, err) < 0)
 		return -1;
-	if (await_ready(ret, &facts, err) == 0 && launched_judge(ret, p, &facts, err) == 0)
+	if (await_good(ret, p, err) == 0)
 		return 0;
 	discard(ret);
 	return -1;

@@ -126,6 +126,20 @@ bool launcher_listen(int control, struct message *ret, int *ret_fd);
 int launched_go(struct launched *i, struct cay_error *err);
 
 /*
+ * The same for a plan whose program is compiled first, by a command: the island is found
+ * to be well and waits for orders, and scratch can be used. stdio: pipes, for its check.
+ */
+int launcher_start_waiting(struct launcher *l, const struct plan *p, const int stdio[3],
+			   struct launched *ret, struct cay_error *err);
+
+/*
+ * Gives an order by the plan that the island was made for, and waits until what it starts
+ * was found good. No other order may be under way.
+ */
+int launched_begin(struct launched *i, uint32_t command, uint32_t flags, const struct plan *p,
+		   const int stdio[3], struct cay_error *err);
+
+/*
  * An island that lives on: it waits for orders (orders.h), and is the caller's to
  * kill and reap. One that was made ahead is taken where the plan fits it, unless cold. Nothing
  * is waited for: what comes of it is told on its control socket, command by command,
@@ -134,7 +148,10 @@ int launched_go(struct launched *i, struct cay_error *err);
 int launcher_make_live(struct launcher *l, const struct plan *p, bool cold, struct launched *ret,
 		       struct cay_error *err);
 
-/* flags: enum order_flags. doors: what the command joins its own cgroups by. 0 or -errno. */
+/*
+ * flags: enum order_flags. p is NULL: the one that the island was made for. doors: what the
+ * command joins its own cgroups by. 0 or -errno.
+ */
 int launched_order(struct launched *i, uint32_t command, uint32_t flags, const struct plan *p,
 		   const int stdio[3], const int *doors, size_t n_doors);
 
@@ -145,9 +162,6 @@ int launched_clear(struct launched *i, uint32_t command);
  */
 int launched_judge(struct launched *i, const struct plan *p, const struct facts *f,
 		   struct cay_error *err);
-
-/* The oldest of the islands made ahead, if the plan fits them; false where there is none. */
-bool launcher_take_ahead(struct launcher *l, const struct plan *p, struct launched *ret);
 
 /* Kills everything on it, at once. */
 void launched_kill(struct launched *i);

@@ -15,12 +15,19 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
+
+#define COMPILER 1u /* the number of its command */
 
 /* One run, from its start to its end. */
 struct island_run {
+	const struct run *run;
+	uint64_t start_ns;
+	bool held; /* the program waits for files */
 	struct launched island;
 	struct compilation compile;
 	int status;  /* the program's, from wait(); -1: not known */
@@ -48,7 +55,7 @@ static bool take_message(struct island_run *r)
 	if (m.kind == MESSAGE_FAILED) {
 		r->failed = true;
 		r->error = m.error;
-	} else if (m.kind == MESSAGE_COMPILED) {
+	} else if (m.kind == MESSAGE_EXITED && m.command == COMPILER) {
 		r->compile.ended = true;
 		r->compile.wait_status = m.status;
 	} else if (m.kind == MESSAGE_EXITED) {
@@ -57,15 +64,18 @@ static bool take_message(struct island_run *r)
 	return true;
 }
 
-static void compiled(void *ctx)
+/*
+ * The compiler has ended, and what it left goes; or it is to be ended, and then with it the
+ * island, whose init has no other word for us.
+ */
+static void end_compiler(void *ctx)
 {
 	struct island_run *r = ctx;
-	struct cay_error unused;
-	bool told = take_message(r);
+	struct pollfd said = {.fd = r->island.control, .events = POLLIN};
 
-	/* It waits for our word: if that can't be given, nobody else ends it before its time. */
-	if (!told || (r->compile.ended && r->compile.wait_status == 0 &&
-		      launched_go(&r->island, &unused) < 0))
+	while (!r->compile.ended && poll(&said, 1, 0) > 0 && take_message(r))
+		;
+	if (!r->compile.ended || launched_clear(&r->island, 0) < 0)
 		launched_kill(&r->island);
 }
 
@@ -117,61 +127,137 @@ static int last_words(struct island_run *r, struct cay_error *err)
 	return -1;
 }
 
-static void watch_island(const struct run *run, struct island_run *r, struct pipes *pipes,
-			 uint64_t start_ns, struct watched *ret)
+/* Of the compiler, or of the program. */
+static void watch_island(struct island_run *r, struct pipes *pipes, bool compiler,
+			 struct watched *ret)
 {
+	const struct run *run = r->run;
 	struct watch w = {
 		.limits = &run->plan->limits,
-		.start_ns = start_ns,
-		.stdin_fd = run->stdin_fd,
+		.start_ns = r->start_ns,
+		.stdin_fd = compiler ? -1 : run->stdin_fd,
 		.stdin_pipe = take_fd(&pipes->ours[0]),
 		.output = {take_fd(&pipes->ours[1]), take_fd(&pipes->ours[2])},
 		.cancel_fd = run->cancel_fd,
 		.oom_event = r->island.cgroup.oom_event,
-		.alive_fd = r->island.pidfd,
-		.compiled_fd = r->compile.begun ? r->island.control : -1,
+		/* The next word on a compiler's island is of its end. */
+		.alive_fd = compiler ? r->island.control : r->island.pidfd,
 		.sink = run->sink,
 		.ctx = r,
-		.kill = kill_island,
+		.kill = compiler ? end_compiler : kill_island,
 		.cpu_ms = island_cpu_ms,
-		.compiled = compiled,
 	};
 
 	watch_until_end(&w, ret);
-	r->compile.wall_ms = ret->compiled_ns ? (double)(ret->compiled_ns - start_ns) / 1e6
-					      : clock_ms_since(start_ns);
 	/* v2 kills the whole group by itself and says so only here. */
 	if (ret->cause == CAUSE_NONE && cgroup_oom_kills(&r->island.cgroup) > 0)
 		ret->cause = CAUSE_MEMORY;
+}
+
+/* With PID 1 all are gone: what is left in the files stays as it is. */
+static void end_island(struct launched *i)
+{
+	struct pollfd end = {.fd = i->pidfd, .events = POLLIN};
+
+	launched_kill(i);
+	while (poll(&end, 1, -1) < 0 && errno == EINTR)
+		;
+}
+
+/*
+ * A command of its own, whose output has ended before the program begins: no byte of the
+ * one's can be taken for the other's. 1: the program is to run, 0: the compiler's end is
+ * the run's.
+ */
+static int compile(struct island_run *r, struct pipes *pipes, struct watched *ret,
+		   struct cay_error *err)
+{
+	/* It reads nothing, and all it says is about itself. */
+	const int stdio[3] = {pipes->theirs[0], pipes->theirs[2], pipes->theirs[2]};
+	struct compilation *c = &r->compile;
+
+	if (launched_begin(&r->island, COMPILER, ORDER_COMPILE, r->run->plan, stdio, err) < 0)
+		return -1;
+	pipes_close_theirs(pipes);
+	watch_island(r, pipes, true, ret);
+	c->wall_ms = clock_ms_since(r->start_ns);
+	if (c->ended)
+		r->run->sink.compiled(r->run->sink.ctx);
+	if (c->ended && c->wait_status == 0 && ret->cause == CAUSE_NONE)
+		return 1;
+	end_island(&r->island);
+	if (c->ended) /* by a signal: as a shell has it */
+		r->status = WIFSIGNALED(c->wait_status) ? (128 + WTERMSIG(c->wait_status)) << 8
+							: c->wait_status;
+	return 0;
+}
+
+static int begin_compiled(struct island_run *r, struct pipes *pipes, struct cay_error *err)
+{
+	pipes_done(pipes);
+	if (pipes_open(pipes, r->run->stdin_fd >= 0, err) < 0)
+		return -1;
+	return launched_begin(&r->island, 0, ORDER_LAST, r->run->plan, pipes->theirs, err);
+}
+
+/* Its files are in: on to its end. */
+static int run_to_end(struct island_run *r, struct pipes *pipes, struct watched *ret,
+		      struct cay_error *err)
+{
+	int on = 1;
+
+	if (r->compile.begun) {
+		on = compile(r, pipes, ret, err);
+		if (on > 0 && begin_compiled(r, pipes, err) < 0)
+			on = -1;
+	} else if (r->held && launched_go(&r->island, err) < 0) {
+		on = -1;
+	}
+	if (on <= 0)
+		return on;
+	pipes_close_theirs(pipes);
+	watch_island(r, pipes, false, ret);
+	return 0;
+}
+
+/* The program waits for its files, or for a compiler; or begins at once. */
+static int start(struct launcher *l, struct island_run *r, struct pipes *pipes,
+		 struct cay_error *err)
+{
+	const struct run *run = r->run;
+	bool with_input = !r->compile.begun && run->stdin_fd >= 0;
+
+	if (pipes_open(pipes, with_input, err) < 0)
+		return -1;
+	if (r->compile.begun)
+		return launcher_start_waiting(l, run->plan, pipes->theirs, &r->island, err);
+	return launcher_start(l, run->plan, pipes->theirs, r->held, &r->island, err);
 }
 
 static int run_island(struct launcher *l, const struct run *run, struct result *ret,
 		      struct cay_error *err)
 {
 	_cleanup_(pipes_done) struct pipes pipes = PIPES_NONE;
-	uint64_t start_ns = clock_now_ns();
-	bool held = run->files_in || run->files_out;
 	struct island_run this;
 	struct launched *island = &this.island;
 	struct watched watched;
 	int r;
 
+	this.run = run;
+	this.start_ns = clock_now_ns();
+	this.held = run->files_in || run->files_out;
 	this.compile = (struct compilation){.begun = run->plan->compile.len > 0};
 	this.status = -1;
 	this.failed = false;
-	if (pipes_open(&pipes, run->stdin_fd >= 0, err) < 0 ||
-	    launcher_start(l, run->plan, pipes.theirs, held, island, err) < 0)
+	if (start(l, &this, &pipes, err) < 0)
 		return -1;
-	pipes_close_theirs(&pipes);
 	r = with_files(run, island, run->files_in, err);
-	if (r == 0 && held)
-		r = launched_go(island, err);
+	if (r == 0)
+		r = run_to_end(&this, &pipes, &watched, err);
 	if (r < 0)
 		launched_kill(island);
-	if (r == 0) {
-		watch_island(run, &this, &pipes, start_ns, &watched);
+	else
 		r = last_words(&this, err);
-	}
 	if (r == 0) {
 		ret->compile = this.compile;
 		watch_conclude(&watched, &run->plan->limits, this.status, ret);
@@ -181,7 +267,7 @@ static int run_island(struct launcher *l, const struct run *run, struct result *
 	}
 	strv_done(&island->isolation.degraded);
 	launched_reap(island, &ret->usage);
-	ret->usage.wall_ms = clock_ms_since(start_ns);
+	ret->usage.wall_ms = clock_ms_since(this.start_ns);
 	return r;
 }
 

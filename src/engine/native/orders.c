@@ -64,32 +64,38 @@ static void close_order(struct island *i)
 		fd_closep(&i->command_cgroup[n]);
 }
 
-/* The order's plan, in the room for it, and its fds. Anything that is not in order ends us. */
-static void take_order(struct island *i, const struct plan *made_for, const struct message *m,
-		       int fds[ORDER_FDS], size_t n_fds)
+/* The plan that follows an order, in the room for it. */
+static const struct plan *take_plan(const struct island *i, const struct plan *made_for)
 {
 	static uint64_t room[ORDER_PLAN_MAX / sizeof(uint64_t)];
 	const struct plan *p = (const struct plan *)room;
-	bool cgroup = m->order.flags & ORDER_CGROUP;
 	struct cay_error err;
 	size_t none;
 	ssize_t n = msg_recv(i->control, room, sizeof(room), NULL, 0, &none);
 
-	if ((cgroup ? n_fds < 4 : n_fds != 3) || m->order.flags & ~(uint32_t)ORDER_FLAGS_ALL ||
-	    n < 0 || plan_check(p, (size_t)n, &err) < 0 || !plan_fits_command(made_for, p))
+	if (n < 0 || plan_check(p, (size_t)n, &err) < 0 || !plan_fits_command(made_for, p))
+		leave(i);
+	return p;
+}
+
+/* The order's plan and its fds. Anything that is not in order ends us. */
+static void take_order(struct island *i, const struct plan *made_for, const struct message *m,
+		       int fds[ORDER_FDS], size_t n_fds)
+{
+	bool cgroup = m->order.flags & ORDER_CGROUP;
+
+	if ((cgroup ? n_fds < 4 : n_fds != 3) || m->order.flags & ~(uint32_t)ORDER_FLAGS_ALL)
 		leave(i);
 	memcpy(i->stdio, fds, sizeof(i->stdio));
 	memcpy(i->command_cgroup, fds + 3, sizeof(i->command_cgroup));
-	i->plan = p;
+	i->plan = m->order.flags & ORDER_OWN ? made_for : take_plan(i, made_for);
 	i->command = m->command;
 	i->order = m->order;
-	i->held = m->order.flags & ORDER_HELD;
 }
 
 _noreturn_ static void be_command(struct island *i)
 {
 	bool compile = i->order.flags & ORDER_COMPILE;
-	char *none[] = {NULL};
 	char **argv = island_list(i->plan, compile ? i->plan->compile : i->plan->argv);
 	struct cay_error err;
 
@@ -100,7 +106,7 @@ _noreturn_ static void be_command(struct island *i)
 		refuse(i, i->command, &err);
 		_exit(125);
 	}
-	_exit(island_program(i, none, argv, island_list(i->plan, i->plan->env)));
+	_exit(island_program(i, argv, island_list(i->plan, i->plan->env)));
 }
 
 static void start_command(struct island *i)
@@ -193,6 +199,18 @@ static void end_command(uint32_t number)
 		processes_kill_but(others, n_others);
 }
 
+/*
+ * What a compiler left could look into the program's process in the middle of its exec,
+ * where "#!/proc/self/exe" makes cay the program; and until it is reaped it has a share of
+ * the limit of processes.
+ */
+static void end_all(void)
+{
+	(void)kill(-1, SIGKILL); /* ESRCH: there was nobody */
+	while (waitpid(-1, NULL, 0) > 0 || errno == EINTR)
+		;
+}
+
 /* True: it was the last. */
 static bool obey(struct island *i, const struct plan *made_for)
 {
@@ -215,8 +233,10 @@ static bool obey(struct island *i, const struct plan *made_for)
 	if (m.kind != MESSAGE_ORDER)
 		leave(i);
 	take_order(i, made_for, &m, fds, n_fds);
-	if (m.order.flags & ORDER_LAST && !i->bare)
+	if (m.order.flags & ORDER_LAST && !i->bare) {
+		end_all();
 		return true;
+	}
 	start_command(i);
 	close_order(i);
 	return false;

@@ -20,7 +20,8 @@
 
 /*
  * Carries out orders until the one that says it is the last; then returns, with
- * plan, stdio and held of that one in i, which lives on in this function's memory.
+ * plan and stdio of that one in i, the plan in this function's memory; nothing of an
+ * earlier command runs then.
  * Ends the process when the launcher is gone. A steward (bare.h) has no last order: it waits
  * on, to end what is left when the launcher is gone.
  */

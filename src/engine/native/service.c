@@ -120,7 +120,8 @@ static int do_command(struct guest *g, const struct service_request *q, const st
 		      const int fds[3], struct cay_error *err)
 {
 	if (g->single || q->command == 0 || q->command == CHECK_COMMAND ||
-	    command_find(g, q->command) || q->flags & (ORDER_LAST | ORDER_HELD | ORDER_CGROUP))
+	    command_find(g, q->command) ||
+	    q->flags & (ORDER_LAST | ORDER_SCRATCH | ORDER_CGROUP | ORDER_OWN))
 		return cay_fail(err, CAY_E_INVALID, 0, "command %u can't be started", q->command);
 	if (g->frozen)
 		return cay_fail(err, CAY_E_CONFLICT, 0, "the island is paused");
