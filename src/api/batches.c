@@ -109,8 +109,7 @@ static int read_one(struct batch *b, size_t index, struct request_body **ret, st
 	if (body->background || body->dry_run)
 		(void)cay_fail(err, CAY_E_INVALID, 0,
 			       "background and dry_run are not for the runs of a batch");
-	request_body_done(body);
-	free(body);
+	request_body_free(body);
 	return -1;
 }
 

@@ -299,12 +299,6 @@ static int check(struct api *api, const struct run_ask *ask, struct mode_answer 
 	return bounds_check(&ask->caller->bounds, &ask->body->spec, err);
 }
 
-static void drop_body(struct request_body *body)
-{
-	request_body_done(body);
-	free(body);
-}
-
 struct run_entry *run_start(struct api *api, const struct run_ask *ask, int64_t *ret_retry_s,
 			    struct cay_error *err)
 {
@@ -316,12 +310,12 @@ struct run_entry *run_start(struct api *api, const struct run_ask *ask, int64_t 
 	if (check(api, ask, &mode, err) < 0 ||
 	    quota_take_run(api->quota, o, &ask->caller->quotas, clock_now_ms(), ret_retry_s, err) <
 		    0) {
-		drop_body(ask->body);
+		request_body_free(ask->body);
 		return NULL;
 	}
 	e = entry_new(api->runs, ask);
 	if (!e) {
-		drop_body(ask->body);
+		request_body_free(ask->body);
 		(void)cay_fail(err, CAY_E_INTERNAL, ENOMEM, "start the run");
 	} else if (start_job(api, e, ask, &mode, err) == 0 && promise(api, e, err) == 0) {
 		entry_enter(e);
@@ -376,7 +370,7 @@ static int wait_for(struct exchange *x, struct run_ask *ask, int64_t *retry_s,
 	struct waiting *w = calloc(1, sizeof(*w));
 
 	if (!w) {
-		drop_body(ask->body);
+		request_body_free(ask->body);
 		return cay_fail(err, CAY_E_INTERNAL, ENOMEM, "start the run");
 	}
 	ask->ended = answer_result;
@@ -419,7 +413,7 @@ static int answer_dry(struct exchange *x, struct run_ask *ask, struct cay_error 
 	int r;
 
 	if (check(api_of(x), ask, &mode, err) < 0) {
-		drop_body(ask->body);
+		request_body_free(ask->body);
 		return -1;
 	}
 	r = make_order(api_of(x), ask, &mode, &order, err);
@@ -470,7 +464,7 @@ static void create(struct exchange *x, struct sandbox *on)
 		run_answer(x, body, on);
 		return;
 	} else {
-		drop_body(body);
+		request_body_free(body);
 	}
 	exchange_fail(x, &err);
 }

@@ -100,12 +100,6 @@ static void refuse(struct exchange *x, struct asking *a, const struct cay_error 
 	exchange_fail(x, err);
 }
 
-static void drop_body(struct request_body *body)
-{
-	request_body_done(body);
-	free(body);
-}
-
 /* Within the caller's bounds and quotas; body is taken over. */
 static int begin(struct exchange *x, struct request_body *body, struct asking *a,
 		 struct cay_error *err)
@@ -118,7 +112,7 @@ static int begin(struct exchange *x, struct request_body *body, struct asking *a
 
 	if (api_check_open(x, err) < 0 || bounds_check(&c->bounds, &body->spec, err) < 0 ||
 	    quota_take_sandbox(api->quota, o, &c->quotas, &retry_s, err) < 0) {
-		drop_body(body);
+		request_body_free(body);
 		exchange_set_retry(x, retry_s);
 		return -1;
 	}
@@ -146,7 +140,7 @@ static void answer_dry(struct exchange *x, struct request_body *body)
 		exchange_respond_json(x, 200, j);
 	}
 	free(plan);
-	drop_body(body);
+	request_body_free(body);
 }
 
 struct counting {
@@ -208,7 +202,7 @@ static void sandbox_create_handle(struct exchange *x)
 	}
 	if (request_parse(body, REQUEST_SANDBOX, q->body_len ? q->body : "{}",
 			  q->body_len ? q->body_len : 2, &err) < 0) {
-		drop_body(body);
+		request_body_free(body);
 		exchange_fail(x, &err);
 		return;
 	}
@@ -218,7 +212,7 @@ static void sandbox_create_handle(struct exchange *x)
 	}
 	a = asking_new(x, 201, &err);
 	if (!a)
-		drop_body(body);
+		request_body_free(body);
 	else if (begin(x, body, a, &err) < 0)
 		refuse(x, a, &err);
 }

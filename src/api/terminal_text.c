@@ -98,8 +98,7 @@ int terminal_body_make(const struct terminal_query *q, struct request_body **ret
 	if (!body)
 		return cay_fail(err, CAY_E_INTERNAL, ENOMEM, "make a terminal");
 	if (request_read(body, REQUEST_COMMAND, j, err) < 0) {
-		request_body_done(body);
-		free(body);
+		request_body_free(body);
 		return -1;
 	}
 	*ret = body;

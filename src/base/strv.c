@@ -2,6 +2,7 @@
 
 #include "base/attr.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -81,6 +82,21 @@ int strv_set_env(struct strv *v, const char *name, const char *value)
 	free(*old);
 	*old = s;
 	return 0;
+}
+
+int strv_merge_env(struct strv *v, const struct strv *more)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < more->len && r == 0; i++) {
+		char *item = more->items[i], *eq = strchr(item, '=');
+
+		assert(eq);
+		*eq = '\0';
+		r = strv_set_env(v, item, eq + 1);
+		*eq = '=';
+	}
+	return r;
 }
 
 const char *strv_get_env(const struct strv *v, const char *name)

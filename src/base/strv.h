@@ -22,5 +22,8 @@ int strv_addf(struct strv *v, const char *fmt, ...) __attribute__((format(printf
 /* Sets NAME=VALUE in an environment list; a later value replaces an earlier one. */
 int strv_set_env(struct strv *v, const char *name, const char *value);
 
+/* Sets all that more has, each NAME=VALUE. */
+int strv_merge_env(struct strv *v, const struct strv *more);
+
 /* The value of NAME in an environment list, or NULL. */
 const char *strv_get_env(const struct strv *v, const char *name);

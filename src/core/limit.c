@@ -1,6 +1,7 @@
 #include "core/limit.h"
 
 #include "base/attr.h"
+#include "base/json.h"
 #include "base/parse.h"
 
 #include <stdio.h>
@@ -62,6 +63,24 @@ int limits_check(const struct limits *l, const struct limits *maximum, struct ca
 					limit_rows[i].name);
 	}
 	return 0;
+}
+
+struct json *limits_json(const struct limits *l)
+{
+	struct json *o = json_new_object();
+
+	for (size_t i = 0; i < n_limit_rows; i++) {
+		const struct limit_row *row = &limit_rows[i];
+		uint64_t v = limit_get(l, row);
+
+		if (v == 0)
+			json_set_null(o, row->name);
+		else if (row->unit == LIMIT_MILLI || row->unit == LIMIT_TIME)
+			json_set_real(o, row->name, (double)v / 1000);
+		else
+			json_set_int(o, row->name, (int64_t)v);
+	}
+	return o;
 }
 
 static int parse_value(const struct limit_row *row, const char *text, uint64_t *ret)

@@ -19,6 +19,8 @@ struct limit_row {
 	uint64_t initial, min, max;
 };
 
+struct json;
+
 extern const struct limit_row limit_rows[];
 extern const size_t n_limit_rows;
 
@@ -35,6 +37,9 @@ int limit_parse(struct limits *l, const char *name, const char *text, struct cay
  * there is one. CAY_E_POLICY names the first.
  */
 int limits_check(const struct limits *l, const struct limits *maximum, struct cay_error *err);
+
+/* By name, as the API has them; null: not limited. */
+struct json *limits_json(const struct limits *l);
 
 /* How many files and directories a writable file system of that size may have. */
 uint64_t limit_inodes(uint64_t disk_bytes);

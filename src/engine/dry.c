@@ -14,23 +14,6 @@ static struct json *list_json(const struct plan *p, struct plan_list l)
 	return list;
 }
 
-static struct json *limits_json(const struct limits *l)
-{
-	struct json *o = json_new_object();
-
-	for (size_t i = 0; i < n_limit_rows; i++) {
-		uint64_t v = limit_get(l, &limit_rows[i]);
-
-		if (v == 0)
-			json_set_null(o, limit_rows[i].name);
-		else if (limit_rows[i].unit == LIMIT_MILLI || limit_rows[i].unit == LIMIT_TIME)
-			json_set_real(o, limit_rows[i].name, (double)v / 1000.0);
-		else
-			json_set_int(o, limit_rows[i].name, (int64_t)v);
-	}
-	return o;
-}
-
 struct json *dry_mount_json(const char *source, const char *target, enum access access,
 			    const char *reason)
 {

@@ -6,7 +6,6 @@
 #include "policy/command.h"
 #include "policy/mounts.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -100,22 +99,6 @@ static int decide_limits(const struct spec *spec, const struct settings *setting
 	return 0;
 }
 
-static int merge_env(struct strv *env, const struct strv *more)
-{
-	int r = 0;
-
-	for (size_t i = 0; i < more->len && r == 0; i++) {
-		char *item = more->items[i], *eq = strchr(item, '=');
-
-		assert(eq); /* a request's are made by strv_set_env(), a language's stand in its row
-			     */
-		*eq = '\0';
-		r = strv_set_env(env, item, eq + 1);
-		*eq = '=';
-	}
-	return r;
-}
-
 /*
  * What is installed in a sandbox stays in its home, and is found there: pip's user
  * base and caches are below it anyway. Debian's guard against pip is for the host's
@@ -172,8 +155,8 @@ static int decide_env(const struct spec *spec, const struct limits *limits,
 	if (r == 0 && spec->live_roots)
 		r = let_install(spec, env);
 	if (r == 0)
-		r = merge_env(env, needed);
-	return r < 0 ? r : merge_env(env, &spec->env);
+		r = strv_merge_env(env, needed);
+	return r < 0 ? r : strv_merge_env(env, &spec->env);
 }
 
 /* The island's own: a mount over them would take a control away. NULL: the target is free. */

@@ -10,10 +10,7 @@
 
 void job_order_done(struct job_order *o)
 {
-	if (o->body) {
-		request_body_done(o->body);
-		free(o->body);
-	}
+	request_body_free(o->body);
 	script_done(&o->script);
 	free(o->plan);
 	*o = (struct job_order){.script = SCRIPT_NONE};

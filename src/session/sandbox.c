@@ -163,8 +163,7 @@ static void sandbox_free(struct sandbox *s)
 	logs_done(&s->logs);
 	sandbox_waits_free(s->waits);
 	sandbox_put_free(s);
-	request_body_done(s->body);
-	free(s->body);
+	request_body_free(s->body);
 	free(s->plan);
 	free(s->name);
 	strv_done(&s->isolation.degraded);
@@ -503,8 +502,7 @@ int sandbox_create(struct sandboxes *all, const struct owner *owner,
 	if (r < 0 || id_make("sbx", s->id) < 0) {
 		if (r == 0)
 			r = cay_fail(err, CAY_E_INTERNAL, errno, "name the sandbox");
-		request_body_done(body);
-		free(body);
+		request_body_free(body);
 		free(s);
 		return -1;
 	}

@@ -3,24 +3,6 @@
 #include "base/json.h"
 #include "core/limit.h"
 
-static struct json *limits_json(const struct limits *l)
-{
-	struct json *o = json_new_object();
-
-	for (size_t n = 0; n < n_limit_rows; n++) {
-		const struct limit_row *row = &limit_rows[n];
-		uint64_t v = limit_get(l, row);
-
-		if (v == 0)
-			json_set_null(o, row->name);
-		else if (row->unit == LIMIT_MILLI || row->unit == LIMIT_TIME)
-			json_set_real(o, row->name, (double)v / 1000);
-		else
-			json_set_int(o, row->name, (int64_t)v);
-	}
-	return o;
-}
-
 static struct json *usage_json(const struct sandbox *s)
 {
 	struct json *o = json_new_object();

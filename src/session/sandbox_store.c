@@ -176,10 +176,8 @@ static void restore_one(void *ctx, const struct sandbox_record *r)
 	} else {
 		to->all->config.unable(to->all->config.ctx, r->id, &err);
 	}
-	if (s && s->body)
-		request_body_done(s->body);
 	if (s) {
-		free(s->body);
+		request_body_free(s->body);
 		free(s->name);
 	}
 	free(s);

@@ -4,7 +4,6 @@
 #include "base/fd.h"
 #include "session/files_call.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -62,13 +61,8 @@ static int merge_env(const struct spec *base, struct spec *spec)
 	spec->env = (struct strv){0};
 	for (size_t n = 0; n < base->env.len && r == 0; n++)
 		r = strv_add(&spec->env, base->env.items[n]);
-	for (size_t n = 0; n < own.len && r == 0; n++) {
-		char *value = strchr(own.items[n], '=');
-
-		assert(value); /* they are made by strv_set_env() */
-		*value++ = '\0';
-		r = strv_set_env(&spec->env, own.items[n], value);
-	}
+	if (r == 0)
+		r = strv_merge_env(&spec->env, &own);
 	strv_done(&own);
 	return r;
 }

@@ -584,6 +584,13 @@ void request_body_done(struct request_body *q)
 	*q = (struct request_body){0};
 }
 
+void request_body_free(struct request_body *q)
+{
+	if (q)
+		request_body_done(q);
+	free(q);
+}
+
 struct json *request_labels_json(const struct request_body *q)
 {
 	struct json *j = json_new_object();

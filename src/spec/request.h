@@ -73,6 +73,9 @@ int request_read(struct request_body *ret, enum request_place place, const struc
 
 void request_body_done(struct request_body *q);
 
+/* One that is on the heap; or NULL. */
+void request_body_free(struct request_body *q);
+
 /* Only its files, once they are where they belong. */
 void request_files_done(struct request_body *q);
 

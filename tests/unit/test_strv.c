@@ -75,6 +75,23 @@ static void holds_an_environment(void **state)
 	assert_string_equal(strv_get_env(&v, "A"), "");
 }
 
+static void merges_an_environment(void **state)
+{
+	_cleanup_(strv_done) struct strv v = {0}, more = {0};
+
+	(void)state;
+	assert_int_equal(strv_add(&v, "A=1"), 0);
+	assert_int_equal(strv_add(&v, "B=2"), 0);
+	assert_int_equal(strv_add(&more, "B=x=y"), 0);
+	assert_int_equal(strv_add(&more, "C="), 0);
+	assert_int_equal(strv_merge_env(&v, &more), 0);
+	assert_int_equal(v.len, 3);
+	assert_string_equal(strv_get_env(&v, "A"), "1");
+	assert_string_equal(strv_get_env(&v, "B"), "x=y");
+	assert_string_equal(strv_get_env(&v, "C"), "");
+	assert_string_equal(more.items[0], "B=x=y"); /* as it was */
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -82,6 +99,7 @@ int main(void)
 		cmocka_unit_test(done_makes_it_empty),
 		cmocka_unit_test(is_bounded),
 		cmocka_unit_test(holds_an_environment),
+		cmocka_unit_test(merges_an_environment),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
