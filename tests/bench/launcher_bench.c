@@ -34,15 +34,15 @@
 #define POOL          8
 #define LAUNCHERS_MAX 8
 
-enum mode {
+enum bench_mode {
 	MODE_BARE,
 	MODE_FRESH,  /* template, a network namespace made for each */
 	MODE_POOLED, /* template, network namespaces made ahead */
 	MODE_AHEAD,  /* whole islands made ahead, waiting for a program */
 	MODE_ALONE,  /* nothing prepared: what a one-shot launcher does */
-	MODES
+	BENCH_MODES
 };
-static const char *const mode_names[MODES] = {"bare", "fresh", "pooled", "ahead", "alone"};
+static const char *const mode_names[BENCH_MODES] = {"bare", "fresh", "pooled", "ahead", "alone"};
 
 enum program { PROGRAM_TRUE, PROGRAM_PYTHON, PROGRAMS };
 static const char *const program_names[PROGRAMS] = {"true", "python"};
@@ -60,7 +60,7 @@ static const char *const phase_names[PHASES] = {"start", "output", "exited", "go
 
 struct bench {
 	struct mount_rules rules; /* empty: no mounts here */
-	struct launcher launchers[MODES];
+	struct launcher launchers[BENCH_MODES];
 	struct plan *plans[PROGRAMS];
 	char **argv[PROGRAMS], **env[PROGRAMS]; /* the plans', for the bare ones */
 };
@@ -159,7 +159,7 @@ static void run_island(struct launcher *l, const struct plan *plan, double ret_a
 	ret_at[PHASE_REAPED] = now_us();
 }
 
-static void prepare_launcher(struct bench *b, enum mode mode)
+static void prepare_launcher(struct bench *b, enum bench_mode mode)
 {
 	struct launcher *l = &b->launchers[mode];
 	struct cay_error err;
@@ -172,7 +172,7 @@ static void prepare_launcher(struct bench *b, enum mode mode)
 		launcher_tidy_later(l);
 }
 
-static void refill(struct bench *b, enum mode mode, enum program program)
+static void refill(struct bench *b, enum bench_mode mode, enum program program)
 {
 	struct cay_error err;
 
@@ -232,7 +232,8 @@ struct measured {
 	struct series total, phases[PHASES];
 };
 
-static void measure_one(struct bench *b, enum mode mode, enum program program, struct measured *m)
+static void measure_one(struct bench *b, enum bench_mode mode, enum program program,
+			struct measured *m)
 {
 	double at[PHASES], start, before;
 
@@ -266,21 +267,21 @@ static json_t *measured_json(struct measured *m, bool island)
 
 static json_t *measure_program(struct bench *b, enum program program, size_t rounds)
 {
-	struct measured measured[MODES];
+	struct measured measured[BENCH_MODES];
 	json_t *all = json_object();
-	size_t order[MODES];
+	size_t order[BENCH_MODES];
 
-	for (int mode = 0; mode < MODES; mode++) {
+	for (int mode = 0; mode < BENCH_MODES; mode++) {
 		series_init(&measured[mode].total, mode_names[mode], rounds + WARM_UP);
 		for (int k = 0; k < PHASES; k++)
 			series_init(&measured[mode].phases[k], phase_names[k], rounds + WARM_UP);
 	}
 	for (size_t round = 0; round < rounds + WARM_UP; round++) {
-		shuffle(order, MODES);
-		for (int k = 0; k < MODES; k++) {
+		shuffle(order, BENCH_MODES);
+		for (int k = 0; k < BENCH_MODES; k++) {
 			struct measured *m = &measured[order[k]];
 
-			measure_one(b, (enum mode)order[k], program, m);
+			measure_one(b, (enum bench_mode)order[k], program, m);
 			if (round < WARM_UP) {
 				m->total.len = 0;
 				for (int phase = 0; phase < PHASES; phase++)
@@ -289,7 +290,7 @@ static json_t *measure_program(struct bench *b, enum program program, size_t rou
 			pause_us(PAUSE_US);
 		}
 	}
-	for (int mode = 0; mode < MODES; mode++) {
+	for (int mode = 0; mode < BENCH_MODES; mode++) {
 		(void)json_object_set_new(all, mode_names[mode],
 					  measured_json(&measured[mode], mode != MODE_BARE));
 		series_done(&measured[mode].total);
@@ -300,7 +301,8 @@ static json_t *measure_program(struct bench *b, enum program program, size_t rou
 }
 
 /* One after the other until the time is over; filling the pool counts, too. */
-static uint64_t count_until(struct bench *b, enum mode mode, enum program program, double end_us)
+static uint64_t count_until(struct bench *b, enum bench_mode mode, enum program program,
+			    double end_us)
 {
 	double at[PHASES];
 	uint64_t n = 0;
@@ -316,7 +318,7 @@ static uint64_t count_until(struct bench *b, enum mode mode, enum program progra
 }
 
 /* Each process has a launcher of its own: that of a parent would kill by the parent's death. */
-static double throughput(struct bench *b, enum mode mode, enum program program, int launchers,
+static double throughput(struct bench *b, enum bench_mode mode, enum program program, int launchers,
 			 double seconds)
 {
 	double start = now_us() + 30e3; /* time to make the launchers: they begin together */
@@ -360,7 +362,7 @@ static double throughput(struct bench *b, enum mode mode, enum program program, 
 
 static json_t *measure_throughput(struct bench *b, double seconds)
 {
-	static const enum mode modes[] = {MODE_BARE, MODE_FRESH, MODE_POOLED, MODE_AHEAD};
+	static const enum bench_mode modes[] = {MODE_BARE, MODE_FRESH, MODE_POOLED, MODE_AHEAD};
 	json_t *all = json_object();
 
 	for (int program = 0; program < PROGRAMS; program++)
@@ -396,14 +398,14 @@ int main(int argc, char **argv)
 	make_plans(&b);
 	if (seconds > 0) /* first, so that the children do not inherit our launchers */
 		(void)json_object_set_new(all, "per_second", measure_throughput(&b, seconds));
-	for (int mode = MODE_FRESH; mode < MODES; mode++)
-		prepare_launcher(&b, (enum mode)mode);
+	for (int mode = MODE_FRESH; mode < BENCH_MODES; mode++)
+		prepare_launcher(&b, (enum bench_mode)mode);
 	for (int program = 0; program < PROGRAMS; program++)
 		(void)json_object_set_new(
 			all, program_names[program],
 			measure_program(&b, (enum program)program,
 					program == PROGRAM_PYTHON ? rounds / 3 + 1 : rounds));
-	for (int mode = MODE_FRESH; mode < MODES; mode++)
+	for (int mode = MODE_FRESH; mode < BENCH_MODES; mode++)
 		launcher_done(&b.launchers[mode]);
 	for (int k = 0; k < PROGRAMS; k++)
 		free(b.plans[k]);
