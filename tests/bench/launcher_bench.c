@@ -232,7 +232,8 @@ struct measured {
 	struct series total, phases[PHASES];
 };
 
-static void measure_one(struct bench *b, enum bench_mode mode, enum program program, struct measured *m)
+static void measure_one(struct bench *b, enum bench_mode mode, enum program program,
+			struct measured *m)
 {
 	double at[PHASES], start, before;
 
@@ -300,7 +301,8 @@ static json_t *measure_program(struct bench *b, enum program program, size_t rou
 }
 
 /* One after the other until the time is over; filling the pool counts, too. */
-static uint64_t count_until(struct bench *b, enum bench_mode mode, enum program program, double end_us)
+static uint64_t count_until(struct bench *b, enum bench_mode mode, enum program program,
+			    double end_us)
 {
 	double at[PHASES];
 	uint64_t n = 0;

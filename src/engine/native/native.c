@@ -64,10 +64,7 @@ static bool take_message(struct island_run *r)
 	return true;
 }
 
-/*
- * The compiler has ended, and what it left goes; or it is to be ended, and then with it the
- * island, whose init has no other word for us.
- */
+/* It has ended, and what it left goes; or it is to be ended, and then the island with it. */
 static void end_compiler(void *ctx)
 {
 	struct island_run *r = ctx;
