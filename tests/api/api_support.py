@@ -205,3 +205,15 @@ def server():
         pytest.skip(f"{SERVER} is not built")
     with serving() as s:
         yield s
+
+
+def healthy(server):
+    answer = server.ask(get("/v1/health"))
+    return answer.status == 200 and answer.json["status"] == "ok"
+
+
+@pytest.fixture(scope="module")
+def hasty():
+    with serving(head_ms=300, body_idle_ms=300, keep_alive_ms=300, write_stall_ms=500, linger_ms=300,
+                 heartbeat_ms=100) as s:
+        yield s

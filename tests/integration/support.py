@@ -252,7 +252,11 @@ def _processes():
         name = stat[stat.index("(") + 1:stat.rindex(")")]
         if any(_of_another_cay(g.rsplit("/", 1)[-1]) for g in groups.splitlines()):
             continue
-        started = stat[stat.rindex(")") + 2:].split()[19]
+        state, parent, *fields = stat[stat.rindex(")") + 2:].split()
+        # Nobody waited for the dead: that is cay's fault only if it is the parent. Who is PID 1 may not wait at all.
+        if state == "Z" and _program(parent) != _OURS:
+            continue
+        started = fields[17]
         found.add(f"process {pid} ({name}, started {started})")
     return found
 

@@ -144,8 +144,8 @@ class Daemon:
         os.kill(pids[which], signal.SIGKILL)
         if which == "serve":
             self.process.wait(10)
-            # The others follow it; the socket is theirs until then.
-            wait_until(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in pids.values()), 10, "their end")
+            # The others follow it; the socket is theirs until then. The dead have no exe, waited for or not.
+            wait_until(lambda: not any(os.path.exists(f"/proc/{pid}/exe") for pid in pids.values()), 10, "their end")
         else:
             wait_until(lambda: self._serves(began), 15, "the daemon's second start")
 

@@ -336,3 +336,44 @@ static inline void load_filter(void)
 	    syscall_filter_load() < 0)
 		_exit(99);
 }
+
+typedef void agent_test(void **state);
+
+/* The same again, with the agent under the island's filter. */
+static inline void under_the_filter(agent_test *const *tests, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		assert_int_equal(begin(NULL), 0);
+		agent_prepare = load_filter;
+		tests[i](NULL);
+	}
+}
+
+static inline void write_file(const char *path, const char *text, unsigned flags)
+{
+	ask_agent(&got, base,
+		  (struct agent_ask){
+			  .op = AGENT_WRITE, .path = path, .flags = flags, .mode = AGENT_MODE_KEEP},
+		  text, strlen(text));
+}
+
+static inline void read_file(const char *path)
+{
+	ask((struct agent_ask){.op = AGENT_READ, .path = path, .length = AGENT_TO_END});
+}
+
+static inline void list(const char *path, unsigned depth, unsigned count, const char *cursor)
+{
+	ask((struct agent_ask){
+		.op = AGENT_LIST, .path = path, .depth = depth, .count = count, .arg = cursor});
+}
+
+static inline void remove_path(const char *path, unsigned flags)
+{
+	ask((struct agent_ask){.op = AGENT_REMOVE, .path = path, .flags = flags});
+}
+
+static inline void move(const char *from, const char *to, unsigned flags)
+{
+	ask((struct agent_ask){.op = AGENT_MOVE, .path = from, .arg = to, .flags = flags});
+}

@@ -266,14 +266,9 @@ static void watches(void **state _unused_)
 
 static void all_of_it_works_under_the_filter(void **state _unused_)
 {
-	static void (*const tests[])(void **) = {trees_go_out, globs_go_out, trees_come_in,
-						 watches};
+	static agent_test *const tests[] = {trees_go_out, globs_go_out, trees_come_in, watches};
 
-	for (size_t i = 0; i < ARRAY_LEN(tests); i++) {
-		assert_int_equal(begin(NULL), 0);
-		agent_prepare = load_filter;
-		tests[i](NULL);
-	}
+	under_the_filter(tests, ARRAY_LEN(tests));
 }
 
 #define TEST(f) cmocka_unit_test_setup(f, begin)

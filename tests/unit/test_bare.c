@@ -2,12 +2,10 @@
  * Programs without an island: whom the launcher lets them run as, whatever it is told, and
  * what is left of root in them. Needs root.
  */
+#include "service_client.h"
+
 #include "base/attr.h"
 #include "base/fd.h"
-#include "engine/native/service_main.h"
-#include "engine/pipes.h"
-#include "engine/service.h"
-#include "policy/plan.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,7 +15,6 @@
 
 #include <fcntl.h>
 #include <glob.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,36 +28,20 @@
 #define USER   4343
 #define API    4444
 
-static struct mount_rules no_rules;
-static int sock;
-static pid_t launcher;
 static char place[] = "/tmp/cay-test-bare-XXXXXX";
 static char path[64], other_path[64];
 
 static void start(const struct bare_rules *rules)
 {
-	const struct service_config config = {.rules = &no_rules, .kept_dir = -1, .bare = rules};
-	int pair[2];
-
-	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
-	launcher = fork();
-	if (launcher == 0) {
-		(void)close(pair[0]);
-		_exit(service_main(pair[1], &config));
-	}
-	(void)close(pair[1]);
-	sock = pair[0];
+	client_start(-1, rules, NULL);
 }
 
 static void stop(void)
 {
 	char left[64];
 	glob_t found;
-	int status;
 
-	(void)close(sock);
-	assert_int_equal(waitpid(launcher, &status, 0), launcher);
-	assert_int_equal(status, 0);
+	client_stop();
 	(void)snprintf(left, sizeof(left), "%s/cay-direct-*", place);
 	assert_int_equal(glob(left, 0, NULL, &found), GLOB_NOMATCH);
 }
@@ -113,43 +94,17 @@ static int accept_from(int listener, const char *where, uid_t uid, gid_t gid)
 
 static struct plan *plan_of(const char *line, const char *mount)
 {
-	struct spec spec = {.kind = SPEC_ARGV};
-	struct settings settings;
+	struct spec spec = {0};
 	struct cay_error err;
-	struct plan *plan = NULL;
 
-	settings_init(&settings);
-	assert_int_equal(strv_add(&spec.args, "/bin/sh"), 0);
-	assert_int_equal(strv_add(&spec.args, "-c"), 0);
-	assert_int_equal(strv_add(&spec.args, line), 0);
 	if (mount)
 		assert_int_equal(spec_add_mount(&spec, mount, &err), 0);
-	assert_int_equal(plan_make(&spec, &settings, NULL, NULL, &plan, &err), 0);
-	spec_done(&spec);
-	settings_done(&settings);
-	return plan;
-}
-
-static struct service_report hear(void)
-{
-	struct service_report r;
-	struct pollfd wait = {.fd = sock, .events = POLLIN};
-	size_t n_fds;
-
-	do {
-		assert_int_equal(poll(&wait, 1, 20000), 1);
-		assert_int_equal(msg_recv(sock, &r, sizeof(r), NULL, 0, &n_fds), sizeof(r));
-	} while (r.kind == REPORT_STOCK);
-	return r;
+	return client_plan(spec, line);
 }
 
 static void send_order(struct service_request q, const struct plan *p, const int *fds, size_t n)
 {
-	char packet[SERVICE_PACKET_MAX];
-
-	memcpy(packet, &q, sizeof(q));
-	memcpy(packet + sizeof(q), p, p->size);
-	assert_int_equal(msg_send(sock, packet, sizeof(q) + p->size, fds, n), 0);
+	client_ask(q, p, p->size, fds, n);
 }
 
 /* A run without an island, for the caller at the other end of peer; -1: by TCP. */
@@ -159,8 +114,6 @@ static struct service_report run(int peer, const char *line, char *out, size_t s
 	_cleanup_(pipes_done) struct pipes pipes = PIPES_NONE;
 	struct plan *p = plan_of(line, NULL);
 	struct cay_error err;
-	size_t len = 0;
-	ssize_t n;
 
 	assert_int_equal(pipes_open(&pipes, 0, &err), 0);
 	send_order((struct service_request){.kind = SERVICE_RUN,
@@ -169,12 +122,9 @@ static struct service_report run(int peer, const char *line, char *out, size_t s
 		   p, (int[]){pipes.theirs[0], pipes.theirs[1], pipes.theirs[2], peer},
 		   peer >= 0 ? 4 : 3);
 	pipes_close_theirs(&pipes);
-	(void)fd_set_nonblock(pipes.ours[1], 0);
-	while (len + 1 < size && (n = read(pipes.ours[1], out + len, size - 1 - len)) > 0)
-		len += (size_t)n;
-	out[len] = '\0';
+	client_read(&pipes, out, size);
 	free(p);
-	return hear();
+	return client_hear();
 }
 
 static void is_denied(int peer, const char *says)
@@ -297,7 +247,7 @@ static void is_no_request(struct service_request q, const struct plan *p, const 
 	struct service_report r;
 
 	send_order(q, p, fds, n);
-	r = hear();
+	r = client_hear();
 	assert_int_equal(r.kind, REPORT_FAILED);
 	assert_true(r.error.code == CAY_E_INVALID || r.error.code == CAY_E_UNSUPPORTED);
 }

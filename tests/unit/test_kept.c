@@ -3,14 +3,12 @@
  * is limited, what is refused, and that neither mounts nor loop devices are left. Needs
  * root and loop devices.
  */
+#include "service_client.h"
+
 #include "base/attr.h"
 #include "base/fd.h"
 #include "engine/native/kept.h"
-#include "engine/native/service_main.h"
-#include "engine/pipes.h"
-#include "engine/service.h"
 #include "engine/tree.h"
-#include "policy/plan.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -26,7 +24,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -34,25 +31,8 @@
 #define FIRST  "sbx_0123456789abcdef"
 #define SECOND "sbx_fedcba9876543210"
 
-static struct mount_rules no_rules;
 static char place[64];
-static int state_dir, kept_dir, sock;
-static pid_t launcher;
-
-static void start_launcher(void)
-{
-	const struct service_config config = {.rules = &no_rules, .kept_dir = kept_dir};
-	int pair[2];
-
-	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
-	launcher = fork();
-	if (launcher == 0) {
-		(void)close(pair[0]);
-		_exit(service_main(pair[1], &config));
-	}
-	(void)close(pair[1]);
-	sock = pair[0];
-}
+static int state_dir, kept_dir;
 
 static int start(void **state _unused_)
 {
@@ -62,17 +42,8 @@ static int start(void **state _unused_)
 	assert_non_null(mkdtemp(place));
 	state_dir = open(place, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	assert_int_equal(kept_open_dir(state_dir, &kept_dir, &err), 0);
-	start_launcher();
+	client_start(kept_dir, NULL, NULL);
 	return 0;
-}
-
-static void stop_launcher(void)
-{
-	int status;
-
-	(void)close(sock);
-	assert_int_equal(waitpid(launcher, &status, 0), launcher);
-	assert_int_equal(status, 0);
 }
 
 /* How many loop devices have a file in our place. */
@@ -99,7 +70,7 @@ static void no_loops_soon(void)
 
 static int stop(void **state _unused_)
 {
-	stop_launcher();
+	client_stop();
 	no_loops_soon();
 	tree_empty(state_dir);
 	(void)close(kept_dir);
@@ -115,44 +86,12 @@ static bool is_there(const char *name)
 
 static struct plan *plan_of(const char *kept, const char *line, uint64_t disk_bytes)
 {
-	struct spec spec = {.kind = SPEC_ARGV, .kept = kept, .limits.disk_bytes = disk_bytes};
-	struct settings settings;
-	struct cay_error err;
-	struct plan *plan = NULL;
-
-	settings_init(&settings);
-	assert_int_equal(strv_add(&spec.args, "/bin/sh"), 0);
-	assert_int_equal(strv_add(&spec.args, "-c"), 0);
-	assert_int_equal(strv_add(&spec.args, line), 0);
-	assert_int_equal(plan_make(&spec, &settings, NULL, NULL, &plan, &err), 0);
-	spec_done(&spec);
-	settings_done(&settings);
-	return plan;
+	return client_plan((struct spec){.kept = kept, .limits.disk_bytes = disk_bytes}, line);
 }
 
 static void ask(struct service_request q, const void *more, size_t more_len, const int *fds)
 {
-	char packet[SERVICE_PACKET_MAX];
-
-	memcpy(packet, &q, sizeof(q));
-	if (more)
-		memcpy(packet + sizeof(q), more, more_len);
-	assert_int_equal(msg_send(sock, packet, sizeof(q) + more_len, fds, fds ? 3 : 0), 0);
-}
-
-static struct service_report hear(void)
-{
-	struct service_report r;
-	struct pollfd wait = {.fd = sock, .events = POLLIN};
-	size_t n_fds;
-
-	do {
-		assert_int_equal(poll(&wait, 1, 60000), 1);
-		assert_int_equal(msg_recv(sock, &r, sizeof(r), NULL, 0, &n_fds), sizeof(r));
-	} while (r.kind == REPORT_STOCK);
-	if (r.kind == REPORT_FAILED)
-		print_message("failed: %s\n", r.error.text);
-	return r;
+	client_ask(q, more, more_len, fds, fds ? 3 : 0);
 }
 
 #define DISK (8ull << 20)
@@ -171,7 +110,7 @@ static void make(uint32_t island, const char *name)
 	struct isolation iso;
 
 	ask_make(island, name);
-	r = hear();
+	r = client_hear();
 	assert_int_equal(r.kind, REPORT_READY);
 	assert_int_equal(r.island, island);
 	assert_int_equal(isolation_unpack(&r.isolation, &iso), 0);
@@ -192,7 +131,7 @@ static void end(uint32_t island)
 	struct service_report r;
 
 	tell_end(island);
-	r = hear();
+	r = client_hear();
 	assert_int_equal(r.kind, REPORT_GONE);
 	assert_int_equal(r.island, island);
 }
@@ -205,19 +144,14 @@ static int command(uint32_t island, uint32_t number, const char *name, const cha
 	struct plan *p = plan_of(name, line, DISK);
 	struct service_report r;
 	struct cay_error err;
-	size_t len = 0;
-	ssize_t n;
 
 	assert_int_equal(pipes_open(&pipes, 0, &err), 0);
 	ask((struct service_request){.kind = SERVICE_COMMAND, .island = island, .command = number},
 	    p, p->size, pipes.theirs);
 	pipes_close_theirs(&pipes);
-	(void)fd_set_nonblock(pipes.ours[1], 0);
-	while (len + 1 < size && (n = read(pipes.ours[1], out + len, size - 1 - len)) > 0)
-		len += (size_t)n;
-	out[len] = '\0';
+	client_read(&pipes, out, size);
 	free(p);
-	r = hear();
+	r = client_hear();
 	assert_int_equal(r.kind, REPORT_EXITED);
 	return r.status;
 }
@@ -266,9 +200,9 @@ static void waits_for_the_last_island(void **state _unused_)
 		assert_int_equal(strtoul(out, NULL, 10), n);
 		tell_end(n);
 		ask_make(n + 1, FIRST);
-		r = hear();
+		r = client_hear();
 		assert_int_equal(r.kind, REPORT_GONE);
-		r = hear();
+		r = client_hear();
 		assert_int_equal(r.kind, REPORT_READY);
 	}
 	end(11);
@@ -276,15 +210,15 @@ static void waits_for_the_last_island(void **state _unused_)
 
 static void only_one_island_at_a_time(void **state _unused_)
 {
-	struct pollfd wait = {.fd = sock, .events = POLLIN};
+	struct pollfd wait = {.fd = client_sock, .events = POLLIN};
 
 	make(1, FIRST);
 	ask_make(2, FIRST);
-	wait.fd = sock;
+	wait.fd = client_sock;
 	assert_int_equal(poll(&wait, 1, 300), 0);
 	assert_int_equal(loops(), 1);
 	tell_end(2);
-	assert_int_equal(hear().kind, REPORT_GONE);
+	assert_int_equal(client_hear().kind, REPORT_GONE);
 	end(1);
 }
 
@@ -364,9 +298,9 @@ static void can_be_cancelled(void **state _unused_)
 
 		ask_make(n, SECOND);
 		tell_end(n);
-		r = hear();
+		r = client_hear();
 		if (r.kind == REPORT_READY)
-			r = hear();
+			r = client_hear();
 		assert_int_equal(r.kind, REPORT_GONE);
 		discard(SECOND);
 	}
@@ -381,20 +315,20 @@ static void refuses(void **state _unused_)
 	struct plan *p = plan_of(FIRST, "true", DISK);
 	struct service_report r;
 	char bad[ID_SIZE] = "sbx_../../../etc/passwd";
-	const int fds[3] = {sock, sock, sock};
+	const int fds[3] = {client_sock, client_sock, client_sock};
 
 	ask((struct service_request){.kind = SERVICE_RUN, .island = 1}, p, p->size, fds);
-	assert_int_equal(hear().error.code, CAY_E_INVALID);
+	assert_int_equal(client_hear().error.code, CAY_E_INVALID);
 	ask((struct service_request){.kind = SERVICE_AHEAD, .command = 1}, p, p->size, NULL);
-	assert_int_equal(hear().error.code, CAY_E_INVALID);
+	assert_int_equal(client_hear().error.code, CAY_E_INVALID);
 	ask((struct service_request){.kind = SERVICE_DISCARD}, bad, sizeof(bad), NULL);
-	assert_int_equal(hear().error.code, CAY_E_INVALID);
+	assert_int_equal(client_hear().error.code, CAY_E_INVALID);
 	ask((struct service_request){.kind = SERVICE_DISCARD}, FIRST, 7, NULL);
-	assert_int_equal(hear().error.code, CAY_E_INVALID);
+	assert_int_equal(client_hear().error.code, CAY_E_INVALID);
 	free(p);
 	p = plan_of(FIRST, "true", 1ull << 43);
 	ask((struct service_request){.kind = SERVICE_MAKE, .island = 2}, p, p->size, NULL);
-	r = hear();
+	r = client_hear();
 	assert_int_equal(r.kind, REPORT_FAILED);
 	assert_int_equal(r.error.code, CAY_E_AT_CAPACITY);
 	free(p);
@@ -403,11 +337,11 @@ static void refuses(void **state _unused_)
 	end(3);
 	assert_int_equal(fchownat(kept_dir, FIRST ".img", 1234, 1234, 0), 0);
 	ask_make(4, FIRST);
-	assert_int_equal(hear().kind, REPORT_FAILED);
+	assert_int_equal(client_hear().kind, REPORT_FAILED);
 	assert_int_equal(renameat(kept_dir, FIRST ".img", kept_dir, "x"), 0);
 	assert_int_equal(symlinkat("x", kept_dir, FIRST ".img"), 0);
 	ask_make(5, FIRST);
-	assert_int_equal(hear().kind, REPORT_FAILED);
+	assert_int_equal(client_hear().kind, REPORT_FAILED);
 	assert_int_equal(loops(), 0);
 }
 
@@ -420,10 +354,10 @@ static void nothing_outlives_the_launcher(void **state _unused_)
 		(void)command(1, 1, FIRST, "echo x >>count; sync; wc -l <count", out, sizeof(out));
 		assert_int_equal(strtoul(out, NULL, 10), n);
 		ask_make(2, SECOND); /* is being made */
-		assert_int_equal(kill(launcher, SIGKILL), 0);
-		assert_int_equal(waitpid(launcher, NULL, 0), launcher);
-		(void)close(sock);
-		start_launcher();
+		assert_int_equal(kill(client_launcher, SIGKILL), 0);
+		assert_int_equal(waitpid(client_launcher, NULL, 0), client_launcher);
+		(void)close(client_sock);
+		client_start(kept_dir, NULL, NULL);
 	}
 	discard(SECOND);
 	make(1, FIRST);

@@ -2,12 +2,10 @@
  * The launcher as a process of its own: runs, live islands with many commands, what is
  * refused, and that nothing is left when its asker goes. Needs root.
  */
+#include "service_client.h"
+
 #include "base/attr.h"
 #include "base/fd.h"
-#include "engine/native/service_main.h"
-#include "engine/pipes.h"
-#include "engine/service.h"
-#include "policy/plan.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -27,91 +25,26 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static struct mount_rules no_rules;
-static int sock;
-static pid_t launcher;
-
 static int start(void **state)
 {
-	const struct service_config config = {
-		.rules = &no_rules, .kept_dir = -1, .maximum = state ? *state : NULL};
-	int pair[2];
-
-	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
-	launcher = fork();
-	if (launcher == 0) {
-		(void)close(pair[0]);
-		_exit(service_main(pair[1], &config));
-	}
-	(void)close(pair[1]);
-	sock = pair[0];
+	client_start(-1, NULL, state ? *state : NULL);
 	return 0;
 }
 
 static int stop(void **state _unused_)
 {
-	int status;
-
-	(void)close(sock);
-	assert_int_equal(waitpid(launcher, &status, 0), launcher);
-	assert_int_equal(status, 0);
+	client_stop();
 	return 0;
 }
 
 static struct plan *plan_of(const char *line, uint64_t timeout_ms)
 {
-	struct spec spec = {.kind = SPEC_ARGV, .limits.timeout_ms = timeout_ms};
-	struct settings settings;
-	struct cay_error err;
-	struct plan *plan = NULL;
-
-	settings_init(&settings);
-	assert_int_equal(strv_add(&spec.args, "/bin/sh"), 0);
-	assert_int_equal(strv_add(&spec.args, "-c"), 0);
-	assert_int_equal(strv_add(&spec.args, line), 0);
-	assert_int_equal(plan_make(&spec, &settings, NULL, NULL, &plan, &err), 0);
-	spec_done(&spec);
-	settings_done(&settings);
-	return plan;
+	return client_plan((struct spec){.limits.timeout_ms = timeout_ms}, line);
 }
 
 static void ask(struct service_request q, const struct plan *p, const int *fds)
 {
-	char packet[SERVICE_PACKET_MAX];
-	size_t len = sizeof(q);
-
-	memcpy(packet, &q, sizeof(q));
-	if (p) {
-		memcpy(packet + len, p, p->size);
-		len += p->size;
-	}
-	assert_int_equal(msg_send(sock, packet, len, fds, fds ? 3 : 0), 0);
-}
-
-static struct service_report hear(void)
-{
-	struct service_report r;
-	struct pollfd wait = {.fd = sock, .events = POLLIN};
-	size_t n_fds;
-
-	do {
-		assert_int_equal(poll(&wait, 1, 20000), 1);
-		assert_int_equal(msg_recv(sock, &r, sizeof(r), NULL, 0, &n_fds), sizeof(r));
-	} while (r.kind == REPORT_STOCK);
-	if (r.kind == REPORT_FAILED)
-		print_message("failed: %s\n", r.error.text);
-	return r;
-}
-
-static void read_all(struct pipes *pipes, char *out, size_t size)
-{
-	size_t len = 0;
-	ssize_t n;
-
-	(void)fd_set_nonblock(pipes->ours[1], 0);
-	while (len + 1 < size && (n = read(pipes->ours[1], out + len, size - 1 - len)) > 0)
-		len += (size_t)n;
-	out[len] = '\0';
+	client_ask(q, p, p ? p->size : 0, fds, fds ? 3 : 0);
 }
 
 /* One program from its start to its report; out has what it printed. */
@@ -125,9 +58,9 @@ static struct service_report act(struct service_request q, const char *line, uin
 	assert_int_equal(pipes_open(&pipes, 0, &err), 0);
 	ask(q, p, pipes.theirs);
 	pipes_close_theirs(&pipes);
-	read_all(&pipes, out, size);
+	client_read(&pipes, out, size);
 	free(p);
-	return hear();
+	return client_hear();
 }
 
 static struct service_report run(uint32_t island, const char *line, char *out, size_t size)
@@ -152,7 +85,7 @@ static void make(uint32_t island)
 	struct isolation iso;
 
 	ask((struct service_request){.kind = SERVICE_MAKE, .island = island}, p, NULL);
-	r = hear();
+	r = client_hear();
 	assert_int_equal(r.kind, REPORT_READY);
 	assert_int_equal(r.island, island);
 	assert_int_equal(isolation_unpack(&r.isolation, &iso), 0);
@@ -170,7 +103,7 @@ static void end(uint32_t island)
 				     .island = island,
 				     .cause = CAUSE_CANCELLED},
 	    NULL, NULL);
-	r = hear();
+	r = client_hear();
 	assert_int_equal(r.kind, REPORT_GONE);
 	assert_int_equal(r.island, island);
 	assert_int_equal(r.cause, CAUSE_CANCELLED);
@@ -287,7 +220,7 @@ static void commands_run_side_by_side(void **state _unused_)
 		    p, pipes[n].theirs);
 	}
 	for (int n = 0; n < 8; n++) {
-		struct service_report r = hear();
+		struct service_report r = client_hear();
 
 		assert_int_equal(r.kind, REPORT_EXITED);
 		assert_in_range(r.command, 1, 8);
@@ -314,7 +247,7 @@ static void pauses(void **state _unused_)
 	    pipes.theirs);
 	(void)usleep(100000);
 	ask((struct service_request){.kind = SERVICE_FREEZE, .island = 1}, NULL, NULL);
-	r = hear();
+	r = client_hear();
 	assert_int_equal(r.kind, REPORT_USAGE);
 	assert_true(r.processes >= 1);
 	(void)usleep(50000);
@@ -322,16 +255,16 @@ static void pauses(void **state _unused_)
 	(void)usleep(100000);
 	assert_int_equal(read(pipes.ours[1], text, sizeof(text)), -1);
 	ask((struct service_request){.kind = SERVICE_THAW, .island = 1}, NULL, NULL);
-	r = hear();
+	r = client_hear();
 	assert_int_equal(r.kind, REPORT_USAGE);
 	(void)usleep(100000);
 	assert_true(read(pipes.ours[1], text, sizeof(text)) > 0);
 	/* One that is paused takes no orders, so nobody waits for it; and it can be ended. */
 	ask((struct service_request){.kind = SERVICE_FREEZE, .island = 1}, NULL, NULL);
-	(void)hear();
+	(void)client_hear();
 	ask((struct service_request){.kind = SERVICE_COMMAND, .island = 1, .command = 2}, p,
 	    (int[]){0, 0, 0});
-	r = hear();
+	r = client_hear();
 	assert_int_equal(r.kind, REPORT_FAILED);
 	assert_int_equal(r.error.code, CAY_E_CONFLICT);
 	end(1);
@@ -366,7 +299,7 @@ static void gives_a_terminal(void **state _unused_)
 	while (len < sizeof(text) - 1 && (n = read(master, text + len, sizeof(text) - 1 - len)) > 0)
 		len += (size_t)n;
 	text[len] = '\0';
-	r = hear();
+	r = client_hear();
 	assert_int_equal(r.kind, REPORT_EXITED);
 	assert_int_equal(r.status, 0);
 	assert_non_null(strstr(text, "/dev/pts/0"));
@@ -386,17 +319,17 @@ static void refuses_what_is_no_request(void **state _unused_)
 	struct plan *p = plan_of("true", 0);
 	char out[64];
 
-	assert_int_equal(msg_send(sock, "x", 1, NULL, 0), 0);
-	assert_int_equal(hear().kind, REPORT_FAILED);
+	assert_int_equal(msg_send(client_sock, "x", 1, NULL, 0), 0);
+	assert_int_equal(client_hear().kind, REPORT_FAILED);
 	ask(q, NULL, NULL);
-	assert_int_equal(hear().kind, REPORT_FAILED);
+	assert_int_equal(client_hear().kind, REPORT_FAILED);
 	q.kind = SERVICE_RUN; /* without fds */
 	q.island = 3;
 	ask(q, p, NULL);
-	assert_int_equal(hear().kind, REPORT_FAILED);
+	assert_int_equal(client_hear().kind, REPORT_FAILED);
 	p->limits.memory_bytes = 0;
 	ask((struct service_request){.kind = SERVICE_MAKE, .island = 4}, p, NULL);
-	assert_int_equal(hear().kind, REPORT_FAILED);
+	assert_int_equal(client_hear().kind, REPORT_FAILED);
 	free(p);
 	/* A command with other limits than its island's, or for what is the launcher's to say. */
 	make(5);
@@ -404,7 +337,7 @@ static void refuses_what_is_no_request(void **state _unused_)
 	p->limits.pids++;
 	ask((struct service_request){.kind = SERVICE_COMMAND, .island = 5, .command = 1}, p,
 	    (int[]){0, 0, 0});
-	assert_int_equal(hear().kind, REPORT_FAILED);
+	assert_int_equal(client_hear().kind, REPORT_FAILED);
 	free(p);
 	for (size_t n = 0; n < ARRAY_LEN(ours); n++)
 		assert_int_equal(act((struct service_request){.kind = SERVICE_COMMAND,
@@ -432,7 +365,7 @@ static struct service_report try_plan(enum service_request_kind kind, uint32_t i
 	ask((struct service_request){.kind = kind, .island = island}, p,
 	    kind == SERVICE_RUN ? fds : NULL);
 	(void)close(null);
-	return hear();
+	return client_hear();
 }
 
 static void refuse_above(const struct plan *good, size_t offset, uint64_t value)
@@ -475,27 +408,27 @@ static void times_are_only_shortened(void **state _unused_)
 
 	p->limits.cpu_time_ms = 1000;
 	ask(q, p, fds);
-	assert_int_equal(hear().kind, REPORT_FAILED);
+	assert_int_equal(client_hear().kind, REPORT_FAILED);
 	q.timeout_ms = 4000;
 	q.cpu_time_ms = 1001;
 	ask(q, p, fds);
-	assert_int_equal(hear().kind, REPORT_FAILED);
+	assert_int_equal(client_hear().kind, REPORT_FAILED);
 	q.cpu_time_ms = 1000;
 	ask(q, p, fds);
-	assert_int_equal(hear().kind, REPORT_GONE);
+	assert_int_equal(client_hear().kind, REPORT_GONE);
 
 	ask((struct service_request){.kind = SERVICE_MAKE, .island = 2}, p, NULL);
-	assert_int_equal(hear().kind, REPORT_READY);
+	assert_int_equal(client_hear().kind, REPORT_READY);
 	q = (struct service_request){.kind = SERVICE_COMMAND,
 				     .island = 2,
 				     .command = 1,
 				     .flags = ORDER_AGENT,
 				     .timeout_ms = LIMIT_MAX_TIME_MS + 1};
 	ask(q, p, fds);
-	assert_int_equal(hear().kind, REPORT_FAILED);
+	assert_int_equal(client_hear().kind, REPORT_FAILED);
 	q.timeout_ms = LIMIT_MAX_TIME_MS;
 	ask(q, p, fds);
-	assert_int_equal(hear().kind, REPORT_EXITED);
+	assert_int_equal(client_hear().kind, REPORT_EXITED);
 	end(2);
 	(void)close(null);
 	free(p);
@@ -518,12 +451,12 @@ static void says_what_can_t_be_executed(void **state _unused_)
 	assert_int_equal(pipes_open(&pipes, 0, &err), 0);
 	ask((struct service_request){.kind = SERVICE_COMMAND, .island = 1, .command = 1}, p,
 	    pipes.theirs);
-	r = hear();
+	r = client_hear();
 	assert_int_equal(r.kind, REPORT_FAILED);
 	assert_int_equal(r.error.exit_code, 127);
 	assert_int_equal(command(1, 2, "echo on", out, sizeof(out)).kind, REPORT_EXITED);
 	ask((struct service_request){.kind = SERVICE_RUN, .island = 2}, p, pipes.theirs);
-	r = hear();
+	r = client_hear();
 	assert_int_equal(r.kind, REPORT_FAILED);
 	assert_int_equal(r.error.exit_code, 127);
 	end(1);
@@ -550,11 +483,11 @@ static void nothing_outlives_the_launcher(void **state _unused_)
 	wait = (struct pollfd){.fd = pipes.ours[1], .events = POLLIN};
 	assert_int_equal(poll(&wait, 1, 20000), 1);
 	assert_int_equal(read(pipes.ours[1], text, sizeof(text)), 3);
-	assert_int_equal(kill(launcher, SIGKILL), 0);
+	assert_int_equal(kill(client_launcher, SIGKILL), 0);
 	assert_int_equal(poll(&wait, 1, 5000), 1);
 	assert_int_equal(read(pipes.ours[1], text, sizeof(text)), 0);
-	assert_int_equal(waitpid(launcher, NULL, 0), launcher);
-	(void)close(sock);
+	assert_int_equal(waitpid(client_launcher, NULL, 0), client_launcher);
+	(void)close(client_sock);
 	free(p);
 }
 

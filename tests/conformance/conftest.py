@@ -1,0 +1,32 @@
+"""All ways to ask, ready to be asked: daemons and directories of their own, with nothing left of them."""
+
+import os
+import pathlib
+import sys
+
+import pytest
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parent / "serve"), str(HERE.parent / "integration")]
+
+from fixtures import *  # noqa: E402, F401, F403: by the path above
+from maker import Maker  # noqa: E402
+from support import Cay, STRANGER, must_work  # noqa: E402
+from ways import Places, ways_of  # noqa: E402
+
+
+@pytest.fixture(autouse=True)
+def nothing_left():
+    """A daemon keeps islands ready, which come and go: what is left is looked at when it has ended."""
+
+
+@pytest.fixture(scope="module")
+def ways(scratch, binary_runs):
+    if os.geteuid() != 0:
+        must_work("only root can be another user, without a sandbox")
+    maker = Maker(scratch)
+    stranger = Cay(scratch, scratch / "home", scratch / "tmp")
+    stranger.prefix = ["setpriv", f"--reuid={STRANGER}", f"--regid={STRANGER}", "--clear-groups"]
+    yield ways_of(Cay(scratch, scratch / "home", scratch / "tmp"), stranger, Places(scratch), maker(),
+                  maker(settings=f"[serve]\nmode = off\ndirect_user = {STRANGER}\n"))
+    maker.end()
