@@ -34,8 +34,8 @@ RUNS = {
 ALLOWED = [
     ("fstat 0 ", ".*", "/(program|init)/fds/0", "input that is not known to be /dev/null is pumped"),
     ("rt_sigaction", ".*", "/(program|init)/status/SigIgn", "what the caller ignored stays ignored"),
-    ("(openat|mkdirat|write|fcntl)", ".*", "/(program|init)/cgroups/pids", "counted by RLIMIT_NPROC too; reported"),
-    ("(openat|fstatfs)", ".*", "/(program|init)/cgroups/:", "cgroup.kill is a second way to kill; no limit is there"),
+    ("(openat|mkdirat|write|fcntl|faccessat2)", ".*", "/(program|init)/cgroups/pids", "counted by RLIMIT_NPROC too; reported"),
+    ("(openat|fstatfs|faccessat2)", ".*", "/(program|init)/cgroups/:", "cgroup.kill is a second way to kill; no limit is there"),
     # The answers by which a kernel says that it has no such thing.
     ("(openat|open_tree|access|readlink)", "ENOENT|EACCES|ENOTDIR", "/mounts", "the host has no such file"),
     ("readlink", "EINVAL", "/mounts", "a directory instead of a link, as on hosts with a /bin of their own"),
