@@ -152,7 +152,8 @@ static bool can_fail(unsigned long long nr)
 
 static void enter_call(struct task *t, const struct ptrace_syscall_info *i)
 {
-	t->waits = i->entry.nr == SYS_wait4;
+	/* By the second, an init that takes orders waits for them and for its children alike. */
+	t->waits = i->entry.nr == SYS_wait4 || (t->role == 1 && i->entry.nr == SYS_poll);
 	if (t->waits)
 		release_children(t);
 	if (!t->counted || !can_fail(i->entry.nr))
