@@ -109,8 +109,26 @@ _noreturn_ static void be_command(struct island *i)
 	_exit(island_program(i, argv, island_list(i->plan, i->plan->env)));
 }
 
+/* They are told of by a file. The C library's fork() looks at no answer, and so may undo it. */
+static int block_children(sigset_t *ret_child, sigset_t *ret_before)
+{
+	(void)sigemptyset(ret_child);
+	(void)sigaddset(ret_child, SIGCHLD);
+	return sigprocmask(SIG_BLOCK, ret_child, ret_before);
+}
+
+static int watch_children(sigset_t *before)
+{
+	sigset_t child;
+
+	if (block_children(&child, before) < 0)
+		return -1;
+	return signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
 static void start_command(struct island *i)
 {
+	sigset_t child;
 	struct cay_error err;
 	size_t n = 0;
 
@@ -126,6 +144,8 @@ static void start_command(struct island *i)
 	commands[n].pid = fork();
 	if (commands[n].pid == 0)
 		be_command(i);
+	if (block_children(&child, NULL) < 0)
+		leave(i);
 	if (commands[n].pid < 0) {
 		(void)cay_fail(&err, CAY_E_AT_CAPACITY, errno, "start another process there");
 		(void)cay_hint(&err, "the limit of processes may be reached: end some");
@@ -172,12 +192,14 @@ static void reap(const struct island *i, int signals)
 	pid_t pid;
 
 	(void)!read(signals, &unused, sizeof(unused));
-	end_left(i);
-	while ((pid = wait4(-1, &status, WNOHANG, &used)) > 0) {
-		if (WIFEXITED(status) || WIFSIGNALED(status))
-			tell_end(i, pid, status, &used);
+	do {
 		end_left(i);
-	}
+		pid = wait4(-1, &status, WNOHANG, &used);
+		if (pid < 0 && errno != ECHILD && errno != EINTR)
+			leave(i); /* it would never hear of an end */
+		if (pid > 0 && (WIFEXITED(status) || WIFSIGNALED(status)))
+			tell_end(i, pid, status, &used);
+	} while (pid > 0 || (pid < 0 && errno == EINTR));
 }
 
 /* With all it started; others are spared, but for what they left in the background. */
@@ -242,17 +264,6 @@ static bool obey(struct island *i, const struct plan *made_for)
 	return false;
 }
 
-static int watch_children(sigset_t *before)
-{
-	sigset_t child;
-
-	(void)sigemptyset(&child);
-	(void)sigaddset(&child, SIGCHLD);
-	if (sigprocmask(SIG_BLOCK, &child, before) < 0)
-		return -1;
-	return signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
-}
-
 void orders_serve(struct island *i)
 {
 	const struct plan *made_for = i->plan;
@@ -265,8 +276,12 @@ void orders_serve(struct island *i)
 	if (signals < 0)
 		_exit(125);
 	while (!last) {
-		if (poll(wait, ARRAY_LEN(wait), -1) < 0 && errno != EINTR)
+		int n = poll(wait, ARRAY_LEN(wait), -1);
+
+		if (n < 0 && errno != EINTR)
 			leave(i);
+		if (n < 0)
+			continue; /* what they have in them is from before */
 		if (wait[1].revents)
 			reap(i, signals);
 		if (wait[0].revents)
