@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import signal
 import sys
 
 import pytest
@@ -24,6 +25,10 @@ def nothing_left():
 def ways(scratch, binary_runs):
     if os.geteuid() != 0:
         must_work("only root can be another user, without a sandbox")
+    # What whoever started us ignores would be ignored by programs without a sandbox.
+    for number, handler in ((signal.SIGHUP, signal.SIG_DFL), (signal.SIGQUIT, signal.SIG_DFL),
+                            (signal.SIGINT, signal.default_int_handler)):
+        signal.signal(number, handler)
     maker = Maker(scratch)
     stranger = Cay(scratch, scratch / "home", scratch / "tmp")
     stranger.prefix = ["setpriv", f"--reuid={STRANGER}", f"--regid={STRANGER}", "--clear-groups"]

@@ -30,7 +30,7 @@ IMPOSSIBLE = "(exhaustion and (mappings or watches))"
 DELEGATED = ["-k", "not test_delegated or memory or process or cpu or killed or raise or default_run or doctor"]
 
 ESCAPE = ["tests/escape", "-k", "not IMPOSSIBLE"] if SOAK else CHOICE
-SERVE = "root and not packages and not compiled" + ("" if SOAK else " and not terminals_and_pipes")
+SERVE = "root and not packages and not compile and not starved" + ("" if SOAK else " and not terminals_and_pipes")
 # What no manager has a part in is tried with the system's alone, and not how long it waits at most.
 UNITS = ["-k", "not (half or (units and user and (killed or memory or dies)))"]
 
