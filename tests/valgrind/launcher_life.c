@@ -24,6 +24,7 @@ _noreturn_ static void play_island(struct island *i);
 
 static int play_root(int *ret);
 static int play_kill(int pidfd);
+static int play_open(pid_t pid);
 
 #define sys_clone3                        play_clone3
 #define island_main                       play_island
@@ -34,6 +35,7 @@ static int play_kill(int pidfd);
 #define sys_open_tree(dir, path, flags)   open(path, O_PATH | O_CLOEXEC)
 #define sys_move_mount(from, a, to, b, c) 0
 #define sys_pidfd_kill                    play_kill
+#define sys_pidfd_open                    play_open
 #define network_provide(to, by, err)      0
 #include "engine/native/launcher.c"
 #include "engine/native/stock.c"
@@ -75,14 +77,18 @@ static long play_clone3(struct clone_args *args)
 	(void)close(ready[1]);
 	(void)!read(ready[0], &byte, 1);
 	(void)close(ready[0]);
-	if (pid > 0 && args->flags & CLONE_PIDFD) {
-		char path[32];
-
-		/* As good as a pidfd to us, and valgrind knows it. */
-		(void)snprintf(path, sizeof(path), "/proc/%d", (int)pid);
-		*(int *)(uintptr_t)args->pidfd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	}
+	if (pid > 0 && args->flags & CLONE_PIDFD)
+		*(int *)(uintptr_t)args->pidfd = play_open(pid);
 	return pid;
+}
+
+/* As good as a pidfd to us, and valgrind knows it. */
+static int play_open(pid_t pid)
+{
+	char path[32];
+
+	(void)snprintf(path, sizeof(path), "/proc/%d", (int)pid);
+	return open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
 }
 
 static int play_kill(int pidfd)
