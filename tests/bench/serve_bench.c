@@ -140,6 +140,8 @@ static void on_report(struct loop_fd *f, uint32_t events _unused_)
 
 	if (msg_recv(f->fd, &r, sizeof(r), NULL, 0, &n_fds) != (ssize_t)sizeof(r))
 		die("launcher");
+	if (r.kind == REPORT_STOCK)
+		return;
 	if (r.kind != REPORT_GONE || r.status != 0) {
 		(void)fprintf(stderr, "a run failed: %s\n", r.error.text);
 		exit(1);
