@@ -314,6 +314,7 @@ static void gives_a_terminal(void **state _unused_)
 
 static void refuses_what_is_no_request(void **state _unused_)
 {
+	static const int leads_out[] = {O_RDONLY | O_DIRECTORY, O_PATH};
 	static const uint32_t ours[] = {ORDER_LAST, ORDER_SCRATCH, ORDER_CGROUP, ORDER_OWN};
 	struct service_request q = {.kind = 77};
 	struct plan *p = plan_of("true", 0);
@@ -327,6 +328,14 @@ static void refuses_what_is_no_request(void **state _unused_)
 	q.island = 3;
 	ask(q, p, NULL);
 	assert_int_equal(client_hear().kind, REPORT_FAILED);
+	/* Streams that would lead out of the island. */
+	for (size_t n = 0; n < ARRAY_LEN(leads_out); n++) {
+		int fd = open("/usr", leads_out[n] | O_CLOEXEC);
+
+		ask(q, p, (int[]){fd, fd, fd});
+		assert_int_equal(client_hear().kind, REPORT_FAILED);
+		(void)close(fd);
+	}
 	p->limits.memory_bytes = 0;
 	ask((struct service_request){.kind = SERVICE_MAKE, .island = 4}, p, NULL);
 	assert_int_equal(client_hear().kind, REPORT_FAILED);
