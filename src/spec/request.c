@@ -315,6 +315,7 @@ SETTER(set_engine)
 static int only(const struct json *v, const char *const *words, const char *hint,
 		struct cay_error *err)
 {
+	_cleanup_(buf_done) struct buf all = BUF(256);
 	struct guess guess;
 	const char *s = field_str(v, err);
 
@@ -325,9 +326,11 @@ static int only(const struct json *v, const char *const *words, const char *hint
 		if (strcmp(s, words[i]) == 0)
 			return i == 0 ? 0 : field_later(err, hint);
 		guess_offer(&guess, words[i]);
+		(void)buf_printf(&all, "%s%s", i ? ", " : "", words[i]);
 	}
 	(void)field_invalid(err, "no such value");
-	return guess.meant ? cay_hint(err, "did you mean %s?", guess.meant) : -1;
+	return guess.meant ? cay_hint(err, "did you mean %s?", guess.meant)
+			   : cay_hint(err, "it is one of %s", buf_str(&all));
 }
 
 SETTER(set_network_mode)
