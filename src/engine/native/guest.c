@@ -120,9 +120,16 @@ static int listen_on(struct guest *g)
  */
 static void guest_clear(struct guest *g, uint32_t command)
 {
+	int r = 0;
+
 	for (struct command *c = g->commands; g->island.bare && c; c = c->next)
 		command_cgroup_kill(&c->cgroup);
-	if (!g->frozen && (launched_clear(&g->island, command) < 0 || listen_on(g) < 0))
+	if (!g->frozen)
+		r = launched_clear(&g->island, command);
+	if (r == 0)
+		r = listen_on(g);
+	/* One that is gone already has its own reason, and tells of it. */
+	if (r < 0 && r != -EPIPE)
 		guest_kill(g, CAUSE_ERROR);
 }
 
@@ -236,6 +243,18 @@ static void ready(struct guest *g, struct command *c, const struct facts *f)
 	service_report(g->service, &r);
 }
 
+/* What it waited for, and what the cgroups know besides: peaks only where it was alone. */
+static struct usage command_usage(const struct command *c, const struct spent *spent)
+{
+	struct usage u = {.memory_peak_bytes = spent->memory_peak_bytes};
+	double waited_ms = (double)spent->cpu_us / 1e3, all_ms = (double)command_cpu_ms(c);
+
+	if (c->guest->own)
+		cgroup_usage(&c->guest->island.cgroup, &u);
+	u.cpu_ms = all_ms > waited_ms ? all_ms : waited_ms;
+	return u;
+}
+
 static void command_ended(struct guest *g, struct command *c, const struct message *m)
 {
 	struct service_report r = {
@@ -243,18 +262,10 @@ static void command_ended(struct guest *g, struct command *c, const struct messa
 		.island = g->number,
 		.command = c->number,
 		.status = m->status,
-		.usage.cpu_ms = (double)m->spent.cpu_us / 1e3,
-		.usage.memory_peak_bytes = m->spent.memory_peak_bytes,
 	};
 
-	if (c->number != CHECK_COMMAND && command_cpu_ms(c) > m->spent.cpu_us / 1000)
-		r.usage.cpu_ms = (double)command_cpu_ms(c);
-	if (g->own) {
-		double cpu_ms = r.usage.cpu_ms;
-
-		cgroup_usage(&g->island.cgroup, &r.usage);
-		r.usage.cpu_ms = cpu_ms;
-	}
+	if (c->number != CHECK_COMMAND) /* of which nobody hears */
+		r.usage = command_usage(c, &m->spent);
 	if (WIFSIGNALED(m->status) && WTERMSIG(m->status) == SIGKILL && c->cause == CAUSE_NONE &&
 	    oom_since(g))
 		c->cause = CAUSE_MEMORY;
