@@ -4,6 +4,7 @@
  */
 #pragma once
 
+#include "clear.h"
 #include "base/attr.h"
 #include "base/buf.h"
 #include "base/fd.h"
@@ -209,18 +210,6 @@ static inline void ask_agent(struct outcome *o, const char *base, struct agent_a
 static char top[] = "/tmp/cay-test-agent-XXXXXX";
 static char base[64];
 static struct outcome got;
-
-static inline int remove_one(const char *path, const struct stat *st, int type, struct FTW *at)
-{
-	(void)st;
-	(void)type;
-	return at->level == 0 ? 0 : remove(path);
-}
-
-static inline int clear(void)
-{
-	return nftw(".", remove_one, 16, FTW_DEPTH | FTW_PHYS);
-}
 
 static inline int make_top(void **state)
 {

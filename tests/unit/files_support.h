@@ -3,6 +3,7 @@
  */
 #pragma once
 
+#include "clear.h"
 #include "cli/files.h"
 
 #include "base/attr.h"
@@ -49,18 +50,6 @@ static inline int put_named(const struct island_files *f, const char *from, cons
 
 static char dir[] = "/tmp/cay-test-files-XXXXXX";
 static struct island_files files;
-
-static inline int remove_one(const char *path, const struct stat *st, int type, struct FTW *at)
-{
-	(void)st;
-	(void)type;
-	return at->level == 0 ? 0 : remove(path);
-}
-
-static inline int clear(void)
-{
-	return nftw(".", remove_one, 16, FTW_DEPTH | FTW_PHYS);
-}
 
 static inline int make_top(void **state)
 {
