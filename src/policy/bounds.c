@@ -10,12 +10,6 @@
 
 #define IMAGE_HOST "host"
 
-static const char *const network_names[NETWORK_MODES] = {
-	[NETWORK_NONE] = "none",
-	[NETWORK_ALLOWLIST] = "allowlist",
-	[NETWORK_FULL] = "full",
-};
-
 #define SETTER(name) static int name(struct reader *r, const struct json *v, struct cay_error *err)
 
 static int set_bit(const struct json *v, const char *const *names, size_t n, unsigned *bits,
@@ -86,11 +80,14 @@ SETTER(set_mounts)
 
 SETTER(set_networks)
 {
+	const char *names[NETWORK_MODES];
 	struct bounds *b = r->into;
 
+	for (int m = 0; m < NETWORK_MODES; m++)
+		names[m] = network_mode_name((enum network_mode)m);
 	b->has_networks = true;
 	b->networks = 1u << NETWORK_NONE;
-	return read_bits(r, v, network_names, NETWORK_MODES, &b->networks, err);
+	return read_bits(r, v, names, NETWORK_MODES, &b->networks, err);
 }
 
 SETTER(set_limits)

@@ -9,6 +9,7 @@
 #pragma once
 
 #include "base/strv.h"
+#include "core/egress.h"
 #include "core/error.h"
 #include "core/limits.h"
 #include "spec/spec.h"
@@ -18,8 +19,6 @@
 
 #define BOUNDS_MAX_BYTES  (64u << 10)
 #define BOUNDS_IMAGES_MAX 256
-
-enum network_mode { NETWORK_NONE, NETWORK_ALLOWLIST, NETWORK_FULL, NETWORK_MODES };
 
 enum bounds_mounts { MOUNTS_AS_SET, MOUNTS_NONE, MOUNTS_READ, MOUNTS_WRITE };
 
