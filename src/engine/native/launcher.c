@@ -240,7 +240,8 @@ static int spawn(struct launcher *l, const struct plan *p, const int stdio[3], b
 		 struct launched *i, struct cay_error *err)
 {
 	bool use_template = fits_template(l, p);
-	_cleanup_(fd_closep) int network = l->n_networks > 0 ? l->networks[--l->n_networks] : -1;
+	bool wired = p->network != NETWORK_NONE, pooled = !wired && l->n_networks > 0;
+	_cleanup_(fd_closep) int network = pooled ? l->networks[--l->n_networks] : -1;
 	_cleanup_(fd_closep) int theirs = -1, self = sys_pidfd_open(getpid());
 	int pair[2];
 
@@ -250,7 +251,7 @@ static int spawn(struct launcher *l, const struct plan *p, const int stdio[3], b
 		return cay_fail(err, CAY_E_ENGINE, errno, "make the control socket");
 	i->control = fd_above_stdio(pair[0]);
 	theirs = fd_above_stdio(pair[1]);
-	i->network = network >= 0 ? NETWORK_POOLED : stdio ? NETWORK_SENT : NETWORK_MADE;
+	i->network = pooled ? NETWORK_POOLED : stdio || wired ? NETWORK_SENT : NETWORK_MADE;
 	i->pid = clone_island(l, i, use_template, network);
 	if (i->pid == 0) {
 		struct island inside = {
@@ -304,7 +305,9 @@ static int provide(struct launcher *l, const struct plan *p, struct launched *i,
 	r = msg_send(i->control, &m, sizeof(m), tasks, n_tasks);
 	if (r < 0)
 		return cay_fail(err, CAY_E_ENGINE, -r, "talk to the island");
-	if (i->network == NETWORK_SENT && network_provide(user, i->control, err) < 0)
+	if (i->network == NETWORK_SENT &&
+	    network_provide(user, i->control, p->network != NETWORK_NONE ? i->wires : NULL, err) <
+		    0)
 		return -1;
 	cgroup_read_back(&i->cgroup, &p->limits, &i->isolation);
 	/* A workspace's file system ends with the island: its end may take time, which is not ours.
@@ -380,7 +383,7 @@ int launched_judge(struct launched *i, const struct plan *p, const struct facts 
 	iso->disk = i->kept == KEPT_IMAGE ? "loop" : i->kept == KEPT_PLAIN ? "none" : "tmpfs";
 	iso->seccomp = "allowlist";
 	iso->landlock = f->landlock;
-	iso->network = "none";
+	iso->network = network_mode_name((enum network_mode)p->network);
 	iso->capabilities = "none";
 	iso->no_new_privs = true;
 	iso->read_only_root = true;
@@ -431,6 +434,8 @@ void launched_init(struct launched *i, struct launcher *l)
 			       .cgroup = CGROUP_NONE};
 	for (size_t n = 0; n < PLAN_MOUNTS_MAX; n++)
 		i->hostdirs[n] = HOSTDIR_NONE;
+	for (size_t n = 0; n < EGRESS_FDS; n++)
+		i->wires[n] = -1;
 }
 
 /* Clones an island and gives it what it needs; without stdio it waits for its program. */
@@ -620,6 +625,7 @@ void launched_reap(struct launched *i, struct usage *ret)
 	fd_closep(&i->control);
 	outbox_done(&i->orders);
 	fd_closep(&i->scratch);
+	wires_close(i->wires);
 	for (size_t n = 0; n < PLAN_MOUNTS_MAX; n++)
 		hostdir_done(&i->hostdirs[n]);
 	stock_leave_mounts(i);
