@@ -276,9 +276,7 @@ static int report(const struct run_options *q, struct output *o, struct result *
 	}
 	if (res->status != STATUS_OK && !is_outdated(q, res))
 		cli_say("%s", res->message);
-	for (size_t i = 0; i < res->isolation.degraded.len; i++)
-		cli_say("degraded: the limit %s was not enforced",
-			res->isolation.degraded.items[i]);
+	cli_say_degraded(&res->isolation);
 	return code;
 }
 
