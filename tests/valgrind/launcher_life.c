@@ -209,7 +209,6 @@ static void see_end(struct launched *island)
 
 	CHECK(launcher_listen(island->control, &m, NULL) && m.kind == MESSAGE_EXITED);
 	launched_reap(island, &usage);
-	strv_done(&island->isolation.degraded);
 }
 
 static void run(struct launcher *l, const struct plan *p, bool held)

@@ -2,6 +2,7 @@
 
 #include "base/attr.h"
 #include "base/fd.h"
+#include "core/limit.h"
 #include "engine/native/bare.h"
 #include "engine/native/confine.h"
 #include "engine/native/island.h"
@@ -356,17 +357,16 @@ static int await_message(struct launched *i, enum message_kind kind, struct mess
 	return 0;
 }
 
-static int note_degraded(struct isolation *iso, bool allowed, const char *limit, const char *how,
+static int note_degraded(struct isolation *iso, bool allowed, const char *limit, enum hold how,
 			 struct cay_error *err)
 {
-	if (strcmp(how, "none") != 0)
+	if (how != HOLD_NONE)
 		return 0;
 	if (!allowed)
 		return cay_fail(err, CAY_E_NOT_ENFORCEABLE, 0,
 				"the limit %s is not in force on the island", limit);
-	return strv_add(&iso->degraded, limit) < 0
-		       ? cay_fail(err, CAY_E_INTERNAL, ENOMEM, "note what is missing")
-		       : 0;
+	iso->degraded |= limit_bit(limit_find(limit));
+	return 0;
 }
 
 int launched_judge(struct launched *i, const struct plan *p, const struct facts *f,
@@ -378,19 +378,21 @@ int launched_judge(struct launched *i, const struct plan *p, const struct facts 
 		return bare_judge(i, p, f, err);
 	if (facts_check(f, p, i->launcher->own_namespaces, err) < 0)
 		return -1;
-	strv_done(&iso->degraded);
-	iso->user = "userns";
-	iso->disk = i->kept == KEPT_IMAGE ? "loop" : i->kept == KEPT_PLAIN ? "none" : "tmpfs";
-	iso->seccomp = "allowlist";
+	iso->degraded = 0;
+	iso->user = HOLD_USERNS;
+	iso->disk = i->kept == KEPT_IMAGE   ? HOLD_LOOP
+		    : i->kept == KEPT_PLAIN ? HOLD_NONE
+					    : HOLD_TMPFS;
+	iso->seccomp = HOLD_ALLOWLIST;
 	iso->landlock = f->landlock;
-	iso->network = network_mode_name((enum network_mode)p->network);
-	iso->capabilities = "none";
+	iso->network = network_hold((enum network_mode)p->network);
+	iso->capabilities = HOLD_NONE;
 	iso->no_new_privs = true;
 	iso->read_only_root = true;
 	iso->namespaces = (1u << NAMESPACES) - 1;
 	/* Counted per user and user namespace: as good as a cgroup, where the kernel does that. */
-	if (strcmp(iso->pids, "none") == 0 && f->processes <= p->limits.pids + 1)
-		iso->pids = "rlimit";
+	if (iso->pids == HOLD_NONE && f->processes <= p->limits.pids + 1)
+		iso->pids = HOLD_RLIMIT;
 	if (note_degraded(iso, p->allow_degraded, "memory", iso->memory, err) < 0 ||
 	    note_degraded(iso, p->allow_degraded, "cpus", iso->cpu, err) < 0 ||
 	    note_degraded(iso, p->allow_degraded, "pids", iso->pids, err) < 0 ||
@@ -398,7 +400,7 @@ int launched_judge(struct launched *i, const struct plan *p, const struct facts 
 		return -1;
 	/* Without a cgroup only each process alone is counted, by its rlimit. */
 	if (p->limits.cpu_time_ms && i->cgroup.unified < 0 &&
-	    note_degraded(iso, p->allow_degraded, "cpu_time", "none", err) < 0)
+	    note_degraded(iso, p->allow_degraded, "cpu_time", HOLD_NONE, err) < 0)
 		return -1;
 	return 0;
 }
