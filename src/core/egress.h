@@ -44,6 +44,7 @@ enum egress_why {
 	WHY_UNREACHABLE,
 	WHY_TIMED_OUT,
 	WHY_RESET,
+	WHY_LOST, /* whoever carried it is gone */
 	WHYS
 };
 
