@@ -176,7 +176,7 @@ static int do_ahead(struct service *s, const struct service_request *q, const st
 		return cay_fail(err, CAY_E_INTERNAL, ENOMEM, "keep islands ready");
 	free(s->ahead);
 	s->ahead = copy;
-	s->n_ahead = size_min(q->command, AHEAD_MAX);
+	s->n_ahead = q->command;
 	(void)loop_after(s->loop, &s->stock, 0);
 	return 0;
 }
@@ -372,9 +372,9 @@ static void on_request(struct loop_fd *f, uint32_t events _unused_)
 /* It was reported with the last that happened, and has grown since. */
 static void tell_stock(struct service *s)
 {
-	const struct launcher *l = &s->launcher;
+	struct service_stock now = launcher_stock(&s->launcher);
 
-	if (l->n_ahead != s->told.islands || l->n_networks != s->told.networks)
+	if (now.islands != s->told.islands || now.networks != s->told.networks)
 		service_report(s, &(struct service_report){.kind = REPORT_STOCK});
 }
 
@@ -382,19 +382,10 @@ static void tell_stock(struct service *s)
 static void on_stock(struct loop_timer *t)
 {
 	struct service *s = t->ctx;
-	struct launcher *l = &s->launcher;
 	struct cay_error unused;
-	int r = 0;
 
-	launcher_tidy(l);
-	if (l->many_ids && l->n_networks < NETWORKS_READY)
-		r = launcher_fill_networks(l, l->n_networks + 1, &unused);
-	else if (s->ahead && (l->n_ahead < s->n_ahead || !l->ahead_plan ||
-			      !plan_fits_island(l->ahead_plan, s->ahead)))
-		r = launcher_make_ahead(l, s->ahead, l->n_ahead + 1, &unused);
-	else
-		r = 1;
-	if (r == 0)
+	launcher_tidy(&s->launcher);
+	if (launcher_restock(&s->launcher, NETWORKS_READY, s->ahead, s->n_ahead, &unused) == 0)
 		(void)loop_after(s->loop, t, 0);
 	else
 		tell_stock(s);
