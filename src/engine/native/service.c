@@ -120,8 +120,7 @@ static int do_command(struct guest *g, const struct service_request *q, const st
 		      const int fds[3], struct cay_error *err)
 {
 	if (g->single || q->command == 0 || q->command == CHECK_COMMAND ||
-	    command_find(g, q->command) ||
-	    q->flags & (ORDER_LAST | ORDER_SCRATCH | ORDER_CGROUP | ORDER_OWN))
+	    command_find(g, q->command))
 		return cay_fail(err, CAY_E_INVALID, 0, "command %u can't be started", q->command);
 	if (g->frozen)
 		return cay_fail(err, CAY_E_CONFLICT, 0, "the island is paused");
@@ -286,12 +285,17 @@ static bool fd_ok(int fd)
 	return S_ISSOCK(st.st_mode) || (S_ISFIFO(st.st_mode) && fs.f_type == PIPEFS_MAGIC);
 }
 
-/* Only what makes something can be without an island, and only that tells of a caller. */
+/* What each kind may ask for: the rest is the launcher's own to say. */
 static bool flags_ok(const struct service_request *q)
 {
-	bool makes = q->kind == SERVICE_RUN || q->kind == SERVICE_MAKE;
+	static const uint32_t may[] = {
+		[SERVICE_RUN] = FLAG_TELL_READY | FLAG_COLD | FLAG_BARE | FLAG_PEER,
+		[SERVICE_MAKE] = FLAG_OWN | FLAG_COLD | FLAG_BARE | FLAG_PEER,
+		[SERVICE_COMMAND] = FLAG_TELL_READY | ORDER_COMPILE | ORDER_TERMINAL | ORDER_AGENT,
+		[SERVICE_SWEEP] = FLAG_MORE,
+	};
 
-	return !(q->flags & (FLAG_BARE | FLAG_PEER)) || (makes && q->flags & FLAG_BARE);
+	return !(q->flags & ~may[q->kind]) && (!(q->flags & FLAG_PEER) || q->flags & FLAG_BARE);
 }
 
 /* Times in the request are what is left of the plan's: no way around the operator's. */
