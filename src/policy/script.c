@@ -54,11 +54,9 @@ int script_entry(struct spec *spec, const char *code, size_t len, char name[NAME
 	const char *dot;
 
 	spec->entry = l->entry(code, len);
-	if (!spec->entry) {
-		(void)cay_fail(err, CAY_E_INVALID, 0, "nothing in the %s source to begin with",
-			       l->name);
-		return cay_hint(err, "%s", l->entry_needs);
-	}
+	if (!spec->entry)
+		return cay_fail(err, CAY_E_INVALID, 0, "the %s source needs %s", l->name,
+				l->entry_needs);
 	dot = strrchr(spec->entry, '.');
 	(void)snprintf(name, NAME_MAX + 1, "%.240s%s", dot ? dot + 1 : spec->entry,
 		       l->extensions[0]);

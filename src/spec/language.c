@@ -227,7 +227,7 @@ const struct language languages[] = {
 		.tool = "javac",
 		.tool_beside = true,
 		.entry = java_entry,
-		.entry_needs = "a program needs a class with a method main",
+		.entry_needs = "a class with a method main",
 		/* The machine's memory is in sight, the island's limit is not: each is told. */
 		.compile = {"{tool}", "-J-XX:MaxRAM={memory}", "-J-XX:TieredStopAtLevel=1",
 			    "-J-XX:+UseSerialGC", "-d", "{build}", "{script}"},
