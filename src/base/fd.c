@@ -175,6 +175,20 @@ int fd_above_stdio(int fd)
 	return moved;
 }
 
+DIR *fd_opendir(int fd)
+{
+	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+
+	if (!d)
+		fd_closep(&fd);
+	return d;
+}
+
+DIR *fd_opendir_again(int dir)
+{
+	return fd_opendir(openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+}
+
 static int compare_fds(const void *a, const void *b)
 {
 	return *(const int *)a - *(const int *)b;

@@ -5,6 +5,7 @@
  */
 #pragma once
 
+#include <dirent.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -49,6 +50,12 @@ int fd_sealed(const char *name, const void *data, size_t len);
  * way. 0 or -errno.
  */
 int fd_place(int *fds, int first, int end, int *program);
+
+/* Takes fd over, whatever comes of it; NULL and errno, which is kept where fd is -1 already. */
+DIR *fd_opendir(int fd);
+
+/* The same directory opened once more, to be read from its beginning; dir stays the caller's. */
+DIR *fd_opendir_again(int dir);
 
 /* Closes every fd from 3 on but these n, which are put in order. 0 or -errno. */
 int fd_close_others(int *keep, size_t n);

@@ -24,13 +24,9 @@
 
 void service_report(struct service *s, const struct service_report *r)
 {
-	const struct launcher *l = &s->launcher;
 	struct service_report whole = *r;
 
-	s->told = (struct service_stock){.islands = (uint32_t)l->n_ahead,
-					 .networks = (uint32_t)l->n_networks,
-					 .cgroups = (uint32_t)l->n_spare};
-	whole.stock = s->told;
+	whole.stock = s->told = launcher_stock(&s->launcher);
 	if (msg_send(s->asker.fd, &whole, sizeof(whole), NULL, 0) < 0)
 		loop_stop(s->loop); /* nobody is there any more */
 }
