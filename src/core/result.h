@@ -4,6 +4,7 @@
 #pragma once
 
 #include "core/capture.h"
+#include "core/egress.h"
 #include "core/event.h"
 #include "core/id.h"
 #include "base/strv.h"
@@ -35,7 +36,7 @@ struct isolation {
 	const char *disk;         /* "tmpfs", "none" */
 	const char *seccomp;      /* "allowlist", "none" */
 	int landlock;             /* ABI, 0: none */
-	const char *network;      /* "none", "host" */
+	const char *network;      /* "none", "allowlist", "full", "host" */
 	const char *capabilities; /* "none", or "kept" in direct runs */
 	bool no_new_privs;
 	bool read_only_root;
@@ -86,6 +87,8 @@ struct result {
 	char sandbox[ID_SIZE]; /* "": an island of its own */
 	bool sandboxed;
 	struct isolation isolation;
+	struct strv allow, block; /* the rules of its network */
+	struct egress_log egress; /* what became of its ways out */
 };
 
 void result_done(struct result *r);

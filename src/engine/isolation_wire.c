@@ -7,8 +7,8 @@
 #include <string.h>
 
 /* Every word an isolation can have: what comes in is one of these, or nothing. */
-static const char *const words[] = {"none",  "userns", "cgroup1",   "cgroup2", "rlimit",
-				    "tmpfs", "host",   "allowlist", "kept",    "loop"};
+static const char *const words[] = {"none", "userns",    "cgroup1", "cgroup2", "rlimit", "tmpfs",
+				    "host", "allowlist", "kept",    "loop",    "full"};
 
 static void pack(char out[12], const char *word)
 {

@@ -57,18 +57,20 @@ struct plan {
 
 	/* The island's: made for one, it is for no other; but for some limits. */
 	uint32_t n_mounts;
+	struct plan_list rules; /* of its network: "+RULE" allows, "-RULE" blocks */
 	struct limits limits;
 	struct plan_mount mounts[PLAN_MOUNTS_MAX];
 	uint32_t island_text; /* so much of the text, from its beginning, is about the island */
 	uint8_t scratch_workspace; /* /workspace is part of the island's own tmpfs */
 	uint8_t allow_degraded;
-	uint8_t pad[2];
+	uint8_t network; /* enum network_mode */
+	uint8_t pad[1];
 
 	char text[];
 };
 
 /* Nothing between the fields, as they are compared as bytes. */
-_Static_assert(sizeof(struct plan) == 8 + ID_SIZE + 3 * sizeof(struct plan_list) + 8 +
+_Static_assert(sizeof(struct plan) == 8 + ID_SIZE + 4 * sizeof(struct plan_list) + 8 +
 					      sizeof(struct limits) +
 					      PLAN_MOUNTS_MAX * sizeof(struct plan_mount) + 8,
 	       "a new field: is it the island's or the program's? take_program_out() must know");
@@ -91,6 +93,9 @@ bool plan_fits_island(const struct plan *a, const struct plan *b);
 
 /* Whether b's can be a command on a live island that was made for a: that has the same mounts. */
 bool plan_fits_command(const struct plan *a, const struct plan *b);
+
+/* Appends the network's rules to lists; 0 or -errno. */
+int plan_rules(const struct plan *p, struct strv *ret_allow, struct strv *ret_block);
 
 /* The name of the workspace that outlives the island, or NULL. */
 const char *plan_kept(const struct plan *p);

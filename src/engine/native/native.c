@@ -9,6 +9,7 @@
 #include "engine/native/island.h"
 #include "engine/native/launcher.h"
 #include "engine/native/layout.h"
+#include "engine/native/network_plan.h"
 #include "engine/pipes.h"
 #include "engine/watch.h"
 #include "image/host.h"
@@ -273,6 +274,8 @@ int native_run(const struct run *run, struct result *ret, struct cay_error *err)
 	struct launcher l;
 	int r;
 
+	if (network_plan_check(run->plan, err) < 0)
+		return -1;
 	launcher_init(&l, run->rules);
 	r = run_island(&l, run, ret, err);
 	launcher_done(&l);

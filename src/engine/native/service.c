@@ -17,6 +17,7 @@
 #include "core/limit.h"
 #include "engine/native/guest.h"
 #include "engine/native/making.h"
+#include "engine/native/network_plan.h"
 #include "engine/native/removal.h"
 
 #include <errno.h>
@@ -308,7 +309,7 @@ static bool plan_ok(const struct service *s, const struct service_request *q, si
 {
 	const struct plan *p = (const struct plan *)(q + 1);
 
-	if (plan_check(p, len - sizeof(*q), err) < 0 ||
+	if (plan_check(p, len - sizeof(*q), err) < 0 || network_plan_check(p, err) < 0 ||
 	    (s->maximum && limits_check(&p->limits, s->maximum, err) < 0))
 		return false;
 	if (times_ok(q, &p->limits))
