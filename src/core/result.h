@@ -3,6 +3,7 @@
  */
 #pragma once
 
+#include "base/strv.h"
 #include "core/capture.h"
 #include "core/egress.h"
 #include "core/event.h"
@@ -107,6 +108,7 @@ struct result {
 	char sandbox[ID_SIZE]; /* "": an island of its own */
 	bool sandboxed;
 	struct isolation isolation;
+	struct strv allow, block; /* the rules of its network */
 	struct egress_log egress; /* what became of its ways out */
 };
 

@@ -134,6 +134,19 @@ static void warn(struct job *j)
 			       j->uid);
 }
 
+static int describe_rules(const struct job_order *o, struct result *r)
+{
+	int failed = 0;
+
+	if (!o->network)
+		return plan_rules(o->plan, &r->allow, &r->block);
+	for (size_t n = 0; n < o->network->allow.len && failed == 0; n++)
+		failed = strv_add(&r->allow, o->network->allow.items[n]);
+	for (size_t n = 0; n < o->network->block.len && failed == 0; n++)
+		failed = strv_add(&r->block, o->network->block.items[n]);
+	return failed;
+}
+
 static void describe(struct job *j)
 {
 	struct result *r = &j->result;
@@ -151,6 +164,7 @@ static void describe(struct job *j)
 	memcpy(r->sandbox, o->sandbox, sizeof(r->sandbox));
 	if (r->isolation.user == HOLD_UNKNOWN && o->isolation)
 		r->isolation = *o->isolation;
+	(void)describe_rules(o, r);
 }
 
 static void finish(struct job *j)

@@ -29,6 +29,8 @@ struct language_settings {
 	struct strv paths;
 };
 
+struct bounds;
+
 struct settings {
 	struct limits limits;    /* [limits]: what a run gets when it does not ask */
 	struct limits maximum;   /* [maximum]: what it can get at most; 0: no maximum */
@@ -59,6 +61,8 @@ struct settings {
 	bool serve_direct_over_tcp;   /* direct_over_tcp = yes|no */
 	struct language_settings languages[SETTINGS_LANGUAGES_MAX];
 	size_t n_languages;
+	/* In a copy for one caller: what that one's key may have (policy/bounds.h); else NULL. */
+	const struct bounds *key;
 	struct strv origins; /* NAME=FILE:LINE for each value that came from a file; see
 				settings_origin() */
 };
