@@ -114,6 +114,15 @@ static void add_mounts(struct builder *b, const struct spec *spec, const struct 
 			  MOUNT_REQUESTED);
 }
 
+static int check_degraded(const struct spec *spec, const struct settings *settings,
+			  struct cay_error *err)
+{
+	if (!spec->allow_degraded || settings->may_degrade)
+		return 0;
+	(void)cay_fail(err, CAY_E_POLICY, 0, "the operator has every limit enforced");
+	return cay_hint(err, "leave allow_degraded out; the setting is [isolation] may_degrade");
+}
+
 /* What was asked for, else the setting; never above the operator's maximum. */
 static int decide_limits(const struct spec *spec, const struct settings *settings,
 			 struct limits *ret, struct cay_error *err)
@@ -287,7 +296,7 @@ int plan_make(const struct spec *spec, const struct settings *settings,
 		return cay_fail(err, CAY_E_INTERNAL, errno, "name the run");
 	}
 	if (decide_limits(spec, settings, &b.head.limits, err) < 0 ||
-	    check_targets(spec, err) < 0) {
+	    check_degraded(spec, settings, err) < 0 || check_targets(spec, err) < 0) {
 		buf_done(&b.text);
 		return -1;
 	}
@@ -307,7 +316,8 @@ int plan_make(const struct spec *spec, const struct settings *settings,
 	push_all(&b, &b.head.argv, &command.argv);
 	push_all(&b, &b.head.env, &env);
 	b.head.workdir = add(&b, spec->workdir ? spec->workdir : ISLAND_WORKSPACE);
-	b.head.allow_degraded = spec->allow_degraded || settings->allow_degraded;
+	b.head.allow_degraded =
+		settings->may_degrade && (spec->allow_degraded || settings->allow_degraded);
 	r = finish(&b, ret, err);
 	buf_done(&b.text);
 	return r;

@@ -38,6 +38,7 @@ struct settings {
 	struct strv mount_write; /* [mounts] write = DIR: may be mounted writable (and read-only) */
 	struct strv mount_forbid; /* [mounts] forbid = PATH: added to the built-in forbidden list */
 	bool allow_degraded;      /* [isolation] allow_degraded = yes|no */
+	bool may_degrade;         /* may_degrade = yes|no: whether a run may ask for that */
 	bool allow_direct;        /* [engine] direct = yes|no */
 	enum network_mode network_mode; /* [network] mode: the most that can be had */
 	struct strv network_allow;      /* allow = RULE: as domain_rule_text() writes it */
