@@ -7,6 +7,7 @@
 #include "core/limit.h"
 
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/wait.h>
 
@@ -72,6 +73,13 @@ void result_done(struct result *r)
 	strv_done(&r->block);
 	egress_log_done(&r->egress);
 	*r = (struct result){0};
+}
+
+void result_warn(struct result *r, unsigned uid)
+{
+	if (!r->sandboxed && !r->message[0])
+		(void)snprintf(r->message, sizeof(r->message), "ran without a sandbox, as user %u",
+			       uid);
 }
 
 int result_exit_code(const struct result *r)

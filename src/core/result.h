@@ -120,5 +120,8 @@ struct json;
 struct json *result_json(const struct result *r);
 struct json *isolation_json(const struct isolation *i);
 
+/* Where it was not sandboxed and there is nothing else to say: who reads only this reads that. */
+void result_warn(struct result *r, unsigned uid);
+
 /* What `cay run` exits with: the program's code, 128+n, 124 for time, 137 for memory. */
 int result_exit_code(const struct result *r);

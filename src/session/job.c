@@ -124,16 +124,6 @@ static void describe_reason(struct job *j)
 		j->result.engine_reason = NULL;
 }
 
-/* Who reads nothing else of a result reads this. */
-static void warn(struct job *j)
-{
-	struct result *r = &j->result;
-
-	if (!r->sandboxed && !r->message[0])
-		(void)snprintf(r->message, sizeof(r->message), "ran without a sandbox, as user %u",
-			       j->uid);
-}
-
 static int describe_rules(const struct job_order *o, struct result *r)
 {
 	int failed = 0;
@@ -155,7 +145,7 @@ static void describe(struct job *j)
 	memcpy(r->id, o->plan->id, sizeof(r->id));
 	engine_describe(o->engine, r);
 	describe_reason(j);
-	r->image = strdup(HOST_IMAGE);
+	r->image = o->engine->sandboxed ? strdup(HOST_IMAGE) : NULL;
 	if (o->has_runtime) {
 		r->language = strdup(o->runtime.language->name);
 		r->version = o->runtime.version[0] ? strdup(o->runtime.version) : NULL;
@@ -177,7 +167,7 @@ static void finish(struct job *j)
 	describe(j);
 	if (!j->failed)
 		watch_conclude(&j->watched, &j->order.plan->limits, j->status, &j->result);
-	warn(j);
+	result_warn(&j->result, j->uid);
 	j->events->ended(j, j->failed ? NULL : &j->result, j->failed ? &j->error : NULL);
 }
 
