@@ -107,21 +107,24 @@ def faults(who, fault, scratch, place):
     return make, argv
 
 
-def sweep(make, argv, error, clean):
-    """Every call of the command fails once; returns what is wrong, by call, and how many failed."""
+def sweep(make, argv, error, clean, only=None):
+    """Every call of the command, or those of one name, fails once; returns what is wrong, by call, and how many failed."""
     base = make().run(argv)
     assert base.facts, base.err
     number = getattr(errno, error)
 
     def some(part):
         tool, found, failed = make(), {}, 0
-        for role, n, _ in (base.calls if SOAK else base.different_calls)[part::2]:
-            run = tool.run(argv, role, n, number)
-            clean(tool)
-            failed += bool(run.failed)
-            wrong = judge(run, base, error, tool.directory / "tmp")
-            if wrong:
-                found[f"{error} role {role} call {n}: {run.failed}"] = wrong
+        calls = [call for call in (base.calls if SOAK else base.different_calls) if only in (None, call[2])]
+        for role, n, name in calls[part::2]:
+            # What waits fails at once, and when what it waited for is there.
+            for fails in (number, -number) if name == "poll" else (number,):
+                run = tool.run(argv, role, n, fails)
+                clean(tool)
+                failed += bool(run.failed)
+                wrong = judge(run, base, error, tool.directory / "tmp")
+                if wrong:
+                    found[f"{error} role {role} call {n}: {run.failed}{' at its end' * (fails < 0)}"] = wrong
         return found, failed
 
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
@@ -143,6 +146,15 @@ def test_each_system_call(faults, who, kind, error, config):
     wrong, failed = sweep(make, argv(kind), error, clean)
     assert not wrong, "\n".join(f"{call}: {'; '.join(what)[:300]}" for call, what in wrong.items())
     assert failed > 200
+
+
+@pytest.mark.parametrize("who", ["root"], indirect=True)
+def test_each_wait_of_a_compiled_run(faults, who):
+    """One that fails when the compiler's end is told is not followed by waiting for that end."""
+    make, argv = faults
+    wrong, failed = sweep(make, argv("compiled"), "EPERM", lambda tool: None, "poll")
+    assert not wrong, "\n".join(f"{call}: {'; '.join(what)[:300]}" for call, what in wrong.items())
+    assert failed > 10
 
 
 @pytest.mark.parametrize("who", ["root"], indirect=True)
