@@ -154,6 +154,8 @@ def test_each_system_call(faults, who, kind, error, config):
     ("compiled", "poll", "EPERM"),
     # What is to be covered and is there is not taken for something that this kernel lacks.
     ("plain", "move_mount", "ENOENT"),
+    # What could not be sent at once is sent before its answer is waited for.
+    ("compiled", "sendmsg", "EAGAIN"),
 ])
 def test_what_was_wrong_once(faults, who, kind, name, error):
     make, argv = faults
