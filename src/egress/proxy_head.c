@@ -5,9 +5,6 @@
 #include <string.h>
 #include <strings.h>
 
-/* The URL loses its host, which Host gains; the rest is "Connection: close". */
-#define HEAD_GROWS 1024
-
 const struct http_limits proxy_limits = {
 	.line_bytes = PROXY_HEAD_MAX,
 	.head_bytes = PROXY_HEAD_MAX,
@@ -95,7 +92,7 @@ static int make_connect(const struct http_head *h, struct authority *ret, const 
 
 int proxy_request_make(const struct http_head *h, struct proxy_request *ret, const char **ret_why)
 {
-	_cleanup_(buf_done) struct buf head = BUF(PROXY_HEAD_MAX + HEAD_GROWS);
+	_cleanup_(buf_done) struct buf head = BUF(PROXY_HEAD_MAX + PROXY_HEAD_GROWS);
 	bool connect = strcmp(h->method, "CONNECT") == 0, https;
 	struct authority to;
 	const char *path;
@@ -155,7 +152,7 @@ int proxy_status(enum egress_why why)
 	return 403;
 }
 
-int proxy_refuse(struct buf *out, int status, const char *why)
+int proxy_answer(struct buf *out, int status, const char *why)
 {
 	static const char prefix[] = "cay: ";
 	const char *allow = status == 405 ? "Allow: CONNECT, DELETE, GET, HEAD, OPTIONS, PATCH, "

@@ -14,6 +14,8 @@
 #include "egress/authority.h"
 
 #define PROXY_HEAD_MAX (64u << 10)
+/* By so much what is sent on may be longer: Host, Connection, a space behind each colon. */
+#define PROXY_HEAD_GROWS 1024
 
 /* For http_parser_new(). */
 extern const struct http_limits proxy_limits;
@@ -33,6 +35,4 @@ int proxy_request_make(const struct http_head *h, struct proxy_request *ret, con
 int proxy_status(enum egress_why why);
 
 /* Appends an answer that ends it: the status, and a line of text that says why. 0 or -errno. */
-int proxy_refuse(struct buf *out, int status, const char *why);
-
-#define PROXY_ESTABLISHED "HTTP/1.1 200 Connection Established\r\n\r\n"
+int proxy_answer(struct buf *out, int status, const char *why);

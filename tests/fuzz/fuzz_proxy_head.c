@@ -65,7 +65,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	status = proxy_request_make(h, &r, &why);
 	if (status != 0) {
 		CHECK(why && (status == 400 || status == 405));
-		CHECK(proxy_refuse(&answer, status, why) == 0);
+		CHECK(proxy_answer(&answer, status, why) == 0);
 		return 0;
 	}
 	CHECK(r.to.port > 0 && r.to.host[0]);

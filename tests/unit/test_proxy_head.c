@@ -134,7 +134,7 @@ static void answers(void **state)
 	_cleanup_(buf_done) struct buf out = BUF(4096);
 
 	(void)state;
-	assert_int_equal(proxy_refuse(&out, 403, egress_why_text(WHY_NOT_LISTED)), 0);
+	assert_int_equal(proxy_answer(&out, 403, egress_why_text(WHY_NOT_LISTED)), 0);
 	assert_string_equal(buf_str(&out), "HTTP/1.1 403 Forbidden\r\nContent-Type: text/plain\r\n"
 					   "Content-Length: 23\r\nConnection: close\r\n\r\n"
 					   "cay: not in allow list\n");
