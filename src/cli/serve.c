@@ -86,34 +86,20 @@ struct birth {
 	int ready;                 /* write end */
 };
 
-static int set_socket(void *ctx, const struct option_row *row _unused_, const char *value,
-		      struct cay_error *err)
+static OPTION_SETTER(set_absolute)
 {
-	((struct serve *)ctx)->socket_path = value;
-	return value[0] == '/'
-		       ? 0
-		       : cay_fail(err, CAY_E_INVALID, 0, "--socket %s: not absolute", value);
-}
-
-static int set_listen(void *ctx, const struct option_row *row _unused_, const char *value,
-		      struct cay_error *err _unused_)
-{
-	((struct serve *)ctx)->tcp = value;
-	return 0;
-}
-
-static int set_state(void *ctx, const struct option_row *row _unused_, const char *value,
-		     struct cay_error *err)
-{
-	((struct serve *)ctx)->state_path = value;
-	return value[0] == '/' ? 0
-			       : cay_fail(err, CAY_E_INVALID, 0, "--state %s: not absolute", value);
+	if (value[0] != '/')
+		return cay_fail(err, CAY_E_INVALID, 0, "--%s %s: not absolute", row->name, value);
+	return option_store_text(ctx, row, value, err);
 }
 
 static const struct option_row rows[] = {
-	{0, "socket", "FILE", "where clients on this machine connect to", set_socket},
-	{0, "listen", "HOST:PORT", "also listen here, for clients with an API key", set_listen},
-	{0, "state", "FILE", "the directory of what is kept: keys, sandboxes ...", set_state},
+	{0, "socket", "FILE", "where clients on this machine connect to", .set = set_absolute,
+	 .at = offsetof(struct serve, socket_path)},
+	{0, "listen", "HOST:PORT", "also listen here, for clients with an API key",
+	 OPTION_STORE(struct serve, tcp)},
+	{0, "state", "FILE", "the directory of what is kept: keys, sandboxes ...",
+	 .set = set_absolute, .at = offsetof(struct serve, state_path)},
 };
 
 /* All the operator's files as one text: the api may not be able to read them itself. */

@@ -49,7 +49,6 @@ struct egress_request {
 	/* OPEN, RULES: "+RULE" and "-RULE", each with a NUL behind it. */
 };
 
-#define EGRESS_RULES_MAX   1000
 #define EGRESS_REQUEST_MAX (128u << 10) /* bytes, with its rules */
 
 enum egress_answer_kind {

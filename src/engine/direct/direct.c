@@ -215,14 +215,14 @@ int direct_run(const struct run *run, struct result *ret, struct cay_error *err)
 	int r = open_workspace(run->plan, &d, err);
 
 	ret->isolation = (struct isolation){
-		.user = "none",
-		.memory = "none",
-		.pids = "none",
-		.cpu = "none",
-		.disk = "none",
-		.seccomp = "none",
-		.network = "host",
-		.capabilities = "kept",
+		.user = HOLD_NONE,
+		.memory = HOLD_NONE,
+		.pids = HOLD_NONE,
+		.cpu = HOLD_NONE,
+		.disk = HOLD_NONE,
+		.seccomp = HOLD_NONE,
+		.network = HOLD_HOST,
+		.capabilities = HOLD_KEPT,
 	};
 	if (r == 0)
 		r = run_in(run, &d, ret, err);

@@ -396,19 +396,19 @@ static uint64_t limit_in_force(const struct cgroup *c, enum controller k)
 void cgroup_read_back(const struct cgroup *c, const struct limits *limits, struct isolation *ret)
 {
 	const uint64_t want[CONTROLLERS] = {limits->memory_bytes, limits->pids, limits->cpus_milli};
-	const char **how[CONTROLLERS] = {&ret->memory, &ret->pids, &ret->cpu};
+	enum hold *how[CONTROLLERS] = {&ret->memory, &ret->pids, &ret->cpu};
 
 	for (int k = 0; k < CONTROLLERS; k++) {
 		uint64_t v;
 
-		*how[k] = "none";
+		*how[k] = HOLD_NONE;
 		if (c->dir[k] < 0)
 			continue;
 		v = limit_in_force(c, (enum controller)k);
 		/* Memory is kept in whole pages. */
 		if (v > want[k] || (k == CONTROLLER_MEMORY ? v + 65536 < want[k] : v != want[k]))
 			continue;
-		*how[k] = c->host->v2[k] ? "cgroup2" : "cgroup1";
+		*how[k] = c->host->v2[k] ? HOLD_CGROUP2 : HOLD_CGROUP1;
 	}
 }
 

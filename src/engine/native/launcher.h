@@ -24,6 +24,7 @@
 #include "engine/native/ids.h"
 #include "engine/native/kept.h"
 #include "engine/native/network.h"
+#include "engine/native/wires.h"
 #include "policy/mounts.h"
 #include "policy/plan.h"
 
@@ -96,7 +97,8 @@ struct launched {
 	struct outbox orders; /* that a busy PID 1 did not take yet, where control does not block */
 	int mounts;           /* its mount namespace, where its end can wait; else -1 */
 	enum network_way network;
-	int scratch; /* where held: the root of its writable file system; else -1 */
+	int wires[EGRESS_FDS]; /* where it has a way out: wires.h; else -1 */
+	int scratch;           /* where held: the root of its writable file system; else -1 */
 	struct cgroup cgroup;
 	uint32_t first_id; /* of its host ids; 0: it has no range */
 	struct hostdir hostdirs[PLAN_MOUNTS_MAX];
