@@ -90,7 +90,7 @@ static enum step show(struct relay *r, enum relay_side from, size_t from_byte)
 	return STEP_DENIED;
 }
 
-/* What is held back by now was nothing whole: of no use to anybody. */
+/* What is held back by now goes nowhere. */
 static void read_end(struct relay_flow *f)
 {
 	f->ended = true;
@@ -127,8 +127,10 @@ static enum step fill_held(struct relay *r, enum relay_side from, size_t room, s
 		return step_of_errno();
 	*ret_n = (size_t)n;
 	if (n == 0) {
+		enum step step = f->len > 0 ? show(r, from, f->len) : STEP_ON;
+
 		read_end(f);
-		return STEP_ON;
+		return step;
 	}
 	if (f->ignore)
 		return STEP_ON;

@@ -38,7 +38,10 @@ struct relay_calls {
 	/* How many bytes may be read from a side now; 0: none before relay_resume(). */
 	size_t (*room)(void *ctx, enum relay_side from);
 	void (*moved)(void *ctx, enum relay_side from, size_t bytes);
-	/* Only those not shown before. NULL: nothing is to be shown. */
+	/*
+	 * Only bytes not shown before. None: no more will come, and what is still held then goes
+	 * nowhere. NULL: nothing is to be shown.
+	 */
 	enum relay_shown (*show)(void *ctx, const char *data, size_t len, size_t *ret_held);
 	/* The last call. The sockets are no longer in the loop, and the caller's to close. */
 	void (*ended)(void *ctx, enum relay_end how);

@@ -294,6 +294,13 @@ static void look(struct sniff *s, struct bytes *in)
 	}
 }
 
+static enum sniff_verdict verdict(const struct sniff *s)
+{
+	if (s->phase == OVER)
+		return s->verdict;
+	return s->held > 0 ? SNIFF_MORE : SNIFF_PASS;
+}
+
 enum sniff_verdict sniff_bytes(struct sniff *s, const char *data, size_t len)
 {
 	struct bytes in = {data, len};
@@ -306,9 +313,14 @@ enum sniff_verdict sniff_bytes(struct sniff *s, const char *data, size_t len)
 		else
 			read_http(s, &in);
 	}
-	if (s->phase == OVER)
-		return s->verdict;
-	return s->held > 0 ? SNIFF_MORE : SNIFF_PASS;
+	return verdict(s);
+}
+
+enum sniff_verdict sniff_end(struct sniff *s)
+{
+	if (s->phase == LOOKING && s->held > 0)
+		end_of_line(s);
+	return verdict(s);
 }
 
 size_t sniff_held(const struct sniff *s)

@@ -46,5 +46,8 @@ void sniff_freep(struct sniff **s);
 /* Only bytes not shown before. After SNIFF_DONE and SNIFF_DIFFERS the answer stays the same. */
 enum sniff_verdict sniff_bytes(struct sniff *s, const char *data, size_t len);
 
+/* No more will come. SNIFF_MORE: what is held is nothing whole, and not to go at all. */
+enum sniff_verdict sniff_end(struct sniff *s);
+
 /* How many of the bytes shown, the last ones, may not go yet. */
 size_t sniff_held(const struct sniff *s);

@@ -1,6 +1,7 @@
 /*
  * The first bytes of connections: whatever they are and however they are cut, the same must be
- * found; what is asked about is a name or an address; and who may name nothing passes nothing named.
+ * found; what is asked about is a name or an address; and who may name nothing passes nothing
+ * named.
  */
 #include "fuzz.h"
 
@@ -51,6 +52,8 @@ static enum sniff_verdict feed(struct input in, size_t piece, struct asked *a)
 		in.at += n;
 		in.len -= n;
 	}
+	v = sniff_end(s);
+	CHECK((v == SNIFF_MORE) == (sniff_held(s) > 0 && v != SNIFF_DIFFERS));
 	return v;
 }
 

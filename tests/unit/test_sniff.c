@@ -473,6 +473,34 @@ static void lets_all_else_go(void **state)
 	MORE("", "\r\n");
 }
 
+static void expect_end(const char *text, enum sniff_verdict expected)
+{
+	_cleanup_(sniff_freep) struct sniff *s = sniff_new(is_example, NULL);
+	enum sniff_verdict v;
+
+	assert_non_null(s);
+	(void)sniff_bytes(s, text, strlen(text));
+	v = sniff_end(s);
+	if (v != expected)
+		fail_msg("%s: %s, not %s", text, verdicts[v], verdicts[expected]);
+}
+
+static void knows_the_end(void **state)
+{
+	(void)state;
+	/* A last line need not have its end. */
+	expect_end("hello", SNIFF_DONE);
+	expect_end("\r\n", SNIFF_DONE);
+	expect_end("GET", SNIFF_DONE);
+	/* What some servers would take for whole. */
+	expect_end("get / HTTP/1.1", SNIFF_DIFFERS);
+	expect_end("GET http://other.test/", SNIFF_MORE);
+	expect_end("GET / HTTP/1.1\r\nHost: other.test\r\n", SNIFF_MORE);
+	expect_end("\x16\3\1", SNIFF_MORE);
+	expect_end("", SNIFF_PASS);
+	expect_end(GOOD, SNIFF_PASS);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -488,6 +516,7 @@ int main(void)
 		cmocka_unit_test(refuses_what_can_be_read_twice),
 		cmocka_unit_test(knows_upgrades),
 		cmocka_unit_test(lets_all_else_go),
+		cmocka_unit_test(knows_the_end),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
