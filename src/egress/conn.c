@@ -452,7 +452,8 @@ void conn_syn(struct net *n, const struct syn *s)
 	struct target t;
 	enum egress_why why;
 
-	if (!s->udp && is_known(n, s))
+	/* From that port only we send, and are told of that, too. */
+	if (s->udp ? ntohs(s->tuple.from_port) == DNS_PORT : is_known(n, s))
 		return;
 	target_find(n, &s->tuple, &t);
 	if (s->udp) {

@@ -6,9 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define DNS_PORT   53
-#define PROXY_PORT 3128
-
 static const uint8_t v4_mapped[12] = {[10] = 0xff, [11] = 0xff};
 
 /* An IPv4 address, as on the wire: of a name that we gave it to, or for itself. */

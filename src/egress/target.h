@@ -6,6 +6,10 @@
 #include "egress/authority.h"
 #include "egress/net.h"
 
+/* Of our own address, BOOK_OURS. */
+#define DNS_PORT   53
+#define PROXY_PORT 3128
+
 enum target_kind {
 	TARGET_THROUGH, /* to somebody upstream */
 	TARGET_DNS,     /* to us, who answer */

@@ -21,8 +21,10 @@
 
 #include "core/egress.h"
 #include "core/error.h"
+#include "policy/plan.h"
 
 #include <stdint.h>
+#include <sys/types.h>
 
 /* What cay-egress is born with, by number. */
 enum egress_fd {
@@ -76,3 +78,20 @@ struct egress_answer {
 
 #define EGRESS_ANSWER_MAX \
 	(sizeof(struct egress_answer) + EGRESS_ENTRIES_MAX * sizeof(struct egress_entry))
+
+/* text: rules as they go behind a request; borrowed. */
+struct egress_rules {
+	enum network_mode mode;
+	const char *text;
+	size_t len;
+};
+
+/* Those of a plan, of which they borrow. */
+struct egress_rules egress_rules_of(const struct plan *p);
+
+/* OPEN or RULES as one packet of EGRESS_REQUEST_MAX bytes at most: its length, or -EMSGSIZE. */
+ssize_t egress_pack(enum egress_request_kind kind, uint64_t number, const struct egress_rules *r,
+		    char ret[EGRESS_REQUEST_MAX]);
+
+/* The entries of REPORT or CLOSED, len bytes that are not trusted. 0, -EBADMSG or -ENOMEM. */
+int egress_unpack(const struct egress_answer *a, size_t len, struct egress_log *ret);

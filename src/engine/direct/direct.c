@@ -131,8 +131,7 @@ static int with_files(const struct run *run, const struct direct *d, island_file
 static void read_usage(struct usage *u, const struct rusage *r, uint64_t start_ns)
 {
 	u->wall_ms = clock_ms_since(start_ns);
-	u->cpu_ms = (double)(r->ru_utime.tv_sec + r->ru_stime.tv_sec) * 1e3 +
-		    (double)(r->ru_utime.tv_usec + r->ru_stime.tv_usec) / 1e3;
+	u->cpu_ms = (double)clock_cpu_us(r) / 1e3;
 	u->memory_peak_bytes = (uint64_t)r->ru_maxrss * 1024;
 }
 

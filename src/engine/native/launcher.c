@@ -1,6 +1,7 @@
 #include "engine/native/launcher.h"
 
 #include "base/attr.h"
+#include "base/clock.h"
 #include "base/fd.h"
 #include "core/limit.h"
 #include "engine/native/bare.h"
@@ -616,8 +617,7 @@ void launched_reap(struct launched *i, struct usage *ret)
 	if (i->pid > 0)
 		while (wait4(i->pid, NULL, 0, &used) < 0 && errno == EINTR)
 			;
-	ret->cpu_ms = (double)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) * 1e3 +
-		      (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec) / 1e3;
+	ret->cpu_ms = (double)clock_cpu_us(&used) / 1e3;
 	ret->memory_peak_bytes = (uint64_t)used.ru_maxrss * 1024;
 	ret->processes_peak = 0;
 	cgroup_usage(&i->cgroup, ret);

@@ -25,6 +25,7 @@
 #include "engine/native/kept.h"
 #include "engine/native/network.h"
 #include "engine/native/wires.h"
+#include "engine/service.h"
 #include "policy/mounts.h"
 #include "policy/plan.h"
 
@@ -79,6 +80,15 @@ int launcher_keep_cgroups(struct launcher *l, size_t n, struct cay_error *err);
  */
 int launcher_make_ahead(struct launcher *l, const struct plan *like, size_t n,
 			struct cay_error *err);
+
+/*
+ * Makes one thing that is short of so many, so that nobody waits for more: a network, or an
+ * island ahead like this plan's (NULL: none). 0, 1 where nothing is short, or -1.
+ */
+int launcher_restock(struct launcher *l, size_t networks, const struct plan *like, size_t ahead,
+		     struct cay_error *err);
+
+struct service_stock launcher_stock(const struct launcher *l);
 
 /*
  * From now on the file systems of an island that is gone are kept until
