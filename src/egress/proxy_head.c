@@ -129,6 +129,7 @@ int proxy_status(enum egress_why why)
 	case WHY_REFUSED:
 	case WHY_UNREACHABLE:
 	case WHY_RESET:
+	case WHY_LOST:
 		return 502;
 	case WHY_NO_ANSWER:
 	case WHY_TIMED_OUT:
