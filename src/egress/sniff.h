@@ -15,7 +15,8 @@
  * not upgrade and reads on sees only requests that were checked. HTTP/2 in the clear is refused,
  * because its names can't be seen.
  *
- * Anything else, such as SSH: nothing is named.
+ * Anything else, such as SSH: nothing is named. That is known of text when its first line ends, and
+ * at once where there is a byte that no such line has.
  */
 #pragma once
 

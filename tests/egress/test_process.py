@@ -123,7 +123,7 @@ def test_addresses_that_the_operator_lists(stage):
 def exchange_halves(name, port):
     """Ends its half, and hears all that comes after."""
     with dial(name, port) as s:
-        s.sendall(b"x" * 100000)
+        s.sendall(bytes(100000))
         s.shutdown(socket.SHUT_WR)
         total = 0
         while data := s.recv(1 << 16):
@@ -202,13 +202,13 @@ def tell_resets(sock):
 
 def send_and_listen(name, port):
     with dial(name, port) as s:
-        s.sendall(b"x")
+        s.sendall(b"\0")
         return s.recv(1)
 
 
 def send_and_reset(name, port):
     s = dial(name, port)
-    s.sendall(b"x")
+    s.sendall(b"\0")
     time.sleep(0.1)
     reset(s)
 
