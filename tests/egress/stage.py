@@ -374,7 +374,10 @@ def echo(sock):
     while True:
         c, _ = sock.accept()
         data = b""
-        while more := c.recv(1 << 16):
-            data += more
-        c.sendall(data)
+        try:
+            while more := c.recv(1 << 16):
+                data += more
+            c.sendall(data)
+        except ConnectionError:
+            pass
         c.close()
