@@ -113,7 +113,7 @@ SETTER(refuse)
 }
 
 static const struct option_row rows[] = {
-	{'l', "language", "NAME[@VERSION]", "python (default), node@22, bash, go, c++ ...",
+	{'l', "language", "NAME[@VERSION]", "python (default), node@22, go, c++ ...",
 	 spec_option_language},
 	{'c', "code", "CODE", "the code; as FILE, - reads standard input", set_code},
 	{'e', "env", "K=V", "a variable; K alone passes the caller's own", spec_option_env},
@@ -128,10 +128,9 @@ static const struct option_row rows[] = {
 	{0, "output-limit", "SIZE", "of each stream (1m with --json, else none)", set_limit},
 	{0, "network", "none|allowlist|full", "none (default); full is all that is public",
 	 spec_option_network},
-	{0, "allow-domain", "DOMAIN", "may be reached: NAME, *.NAME, NAME:PORT; again",
+	{0, "allow-domain", "DOMAIN", "may be reached: NAME, *.NAME, with :PORT",
 	 spec_option_allow_domain},
-	{0, "block-domain", "DOMAIN", "may not be, whatever is allowed; again",
-	 spec_option_block_domain},
+	{0, "block-domain", "DOMAIN", "may not be, whatever is allowed", spec_option_block_domain},
 	{'v', "volume", "SRC:DEST[:ro|rw]", "a host directory, read-only unless rw",
 	 spec_option_volume},
 	{0, "workspace", "SRC[:ro|rw]", "seen at /workspace (a scratch directory)",
@@ -148,7 +147,7 @@ static const struct option_row rows[] = {
 	{0, "allow-degraded", NULL, "run even where a limit can't be enforced",
 	 spec_option_degraded},
 	{0, "cold", NULL, NULL, refuse},
-	{0, "watch", NULL, "run FILE again after each save, until Ctrl-C", set_watch},
+	{0, "watch", NULL, "FILE again after each save, until Ctrl-C", set_watch},
 	{0, "dry-run", NULL, "show what would be done, and run nothing", set_dry_run},
 };
 
@@ -459,8 +458,7 @@ const struct verb verb_run = {
 	.name = "run",
 	.summary = "run code, a script or a command on an island",
 	.usage = "[options] FILE [ARG...] | -c CODE [ARG...] | - | -- CMD [ARG...]",
-	.about = "Runs code on an island of its own: no network, read-only system, private /tmp\n"
-		 "and /workspace, limits; nothing is left behind.\n",
+	.about = "Runs code on an island of its own, within limits; nothing is left behind.\n",
 	.examples = "  cay run -c 'print(42)'\n"
 		    "  cay run --workspace . script.py arg\n"
 		    "  cay run --put data.csv --get 'out/*.png' plot.py\n"
