@@ -93,30 +93,6 @@ def test_what_can_not_be_reached(world):
     assert f"6 {places.BEYOND}:80" in world.strays
 
 
-def test_git_ssh_and_database(world, place):
-    (place / "key").write_text(world.programs.client_key)
-    (place / "key").chmod(0o600)
-    ssh = f"ssh -i {place}/key -o StrictHostKeyChecking=no -o UserKnownHostsFile={place}/known"
-    for n, url in enumerate(["http://git.example.org/project.git",
-                             f"postgres@git.example.org:{world.programs.own}/project.git"]):
-        done = world.run("git", "clone", "-q", url, place / f"c{n}", env={"GIT_SSH_COMMAND": ssh})
-        assert done.returncode == 0, done.stderr
-        assert (place / f"c{n}/readme").read_text() == "cloned\n"
-    done = world.run("psql", "-h", "db.example.org", "-U", "postgres", "-Atc", "select 6 * 7")
-    assert done.stdout == "42\n", done.stderr
-
-
-def test_packages(world, place):
-    done = world.run("/usr/bin/python3", "-m", "pip", "install", "-q", "--no-cache-dir", "--target", place / "lib", "--index-url",
-                     "https://pypi.example.org/simple", "--cert", world.ca, "tiny")
-    assert done.returncode == 0, done.stderr
-    assert (place / "lib/tiny.py").exists()
-    done = world.run("npm", "install", "--registry", "https://npm.example.org/", "tiny", cwd=place,
-                     env={"npm_config_cafile": str(world.ca)})
-    assert done.returncode == 0, done.stderr
-    assert (place / "node_modules/tiny/index.js").exists()
-
-
 def test_nothing_of_it_is_seen_outside(world):
     """The machine's own network has none of the addresses, and its files are as they were."""
     out = subprocess.run(["ip", "addr"], capture_output=True, text=True, check=True).stdout

@@ -52,20 +52,20 @@ def tarball():
 
 
 def indexes():
-    """{(host, path): bytes} of an index for pip and of a registry for npm."""
+    """{path: bytes} of an index for pip and of a registry for npm; HOST stands for the host that is asked."""
     name, package = wheel()
     tar = tarball()
     version = {"name": "tiny", "version": "1.0.0", "dist": {
-        "tarball": "https://npm.example.org/tiny/-/tiny-1.0.0.tgz",
+        "tarball": "https://HOST/tiny/-/tiny-1.0.0.tgz",
         "shasum": digest(tar, "sha1").hexdigest(),
         "integrity": "sha512-" + base64.b64encode(digest(tar, "sha512").digest()).decode()}}
     return {
-        ("pypi.example.org", "/simple/tiny/"):
+        "/simple/tiny/":
             f'<!doctype html><a href="/files/{name}#sha256={digest(package).hexdigest()}">{name}</a>\n'.encode(),
-        ("pypi.example.org", f"/files/{name}"): package,
-        ("npm.example.org", "/tiny"): json.dumps(
+        f"/files/{name}": package,
+        "/tiny": json.dumps(
             {"name": "tiny", "dist-tags": {"latest": "1.0.0"}, "versions": {"1.0.0": version}}).encode(),
-        ("npm.example.org", "/tiny/-/tiny-1.0.0.tgz"): tar,
+        "/tiny/-/tiny-1.0.0.tgz": tar,
     }
 
 
@@ -86,8 +86,8 @@ def repository(place):
     return bare
 
 
-def of_directory(host, prefix, directory):
-    return {(host, f"{prefix}/{path.relative_to(directory)}"): path.read_bytes()
+def of_directory(prefix, directory):
+    return {f"{prefix}/{path.relative_to(directory)}": path.read_bytes()
             for path in directory.rglob("*") if path.is_file()}
 
 
@@ -101,7 +101,7 @@ class Programs:
         self.own = place / "own"
         self.own.mkdir()
         bare = repository(self.own)
-        world.files |= of_directory("git.example.org", "/project.git", bare)
+        world.files |= of_directory("/project.git", bare)
         subprocess.run(["chown", "-R", f"{USER}:", self.own], check=True)
         self._start_sshd(self.own)
         self._start_postgres()

@@ -53,7 +53,7 @@ class Quiet:
 
 
 class Pages(http.server.BaseHTTPRequestHandler):
-    """GET of any host: what the world's `files` have for it, or one of the pages below."""
+    """GET of any host, which is the same on all: what the world's `files` have for it, or one of the pages below."""
 
     protocol_version = "HTTP/1.1"
     server_version = "world"
@@ -76,9 +76,11 @@ class Pages(http.server.BaseHTTPRequestHandler):
         self.server.note(self.connection, host, f"{self.command} {self.path}")
         path, _, query = self.path.partition("?")
         name = host.partition(":")[0]
-        found = world.files.get((name, urllib.parse.unquote(path)))
-        if found is not None:
-            self.answer(found, kind="application/json" if found.startswith(b"{") else "text/html")
+        found = world.files.get(urllib.parse.unquote(path))
+        if found is not None and found.startswith(b"{"):
+            self.answer(found.replace(b"HOST", name.encode()), kind="application/json")
+        elif found is not None:
+            self.answer(found, kind="text/html")
         elif path.startswith("/bytes/"):
             self.answer(pattern(int(path.rpartition("/")[2])))
         elif path == "/redirect":
