@@ -1,5 +1,6 @@
 #include "base/clock.h"
 
+#include <sys/resource.h>
 #include <time.h>
 
 uint64_t clock_now_ns(void)
@@ -16,4 +17,10 @@ int64_t clock_wall_ms(void)
 
 	(void)clock_gettime(CLOCK_REALTIME, &ts);
 	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
+}
+
+uint64_t clock_cpu_us(const struct rusage *r)
+{
+	return (uint64_t)(r->ru_utime.tv_sec + r->ru_stime.tv_sec) * 1000000 +
+	       (uint64_t)(r->ru_utime.tv_usec + r->ru_stime.tv_usec);
 }

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -174,6 +175,20 @@ int fd_above_stdio(int fd)
 	return moved;
 }
 
+DIR *fd_opendir(int fd)
+{
+	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+
+	if (!d)
+		fd_closep(&fd);
+	return d;
+}
+
+DIR *fd_opendir_again(int dir)
+{
+	return fd_opendir(openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+}
+
 static int compare_fds(const void *a, const void *b)
 {
 	return *(const int *)a - *(const int *)b;
@@ -182,6 +197,38 @@ static int compare_fds(const void *a, const void *b)
 static int close_from_to(unsigned first, unsigned last)
 {
 	return first <= last && syscall(SYS_close_range, first, last, 0) < 0 ? -errno : 0;
+}
+
+int fd_sealed(const char *name, const void *data, size_t len)
+{
+	int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	int r = fd < 0 ? -errno : fd_write_all(fd, data, len);
+
+	if (r == 0 &&
+	    (fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) < 0 ||
+	     lseek(fd, 0, SEEK_SET) < 0))
+		r = -errno;
+	if (r < 0)
+		fd_closep(&fd);
+	return r < 0 ? r : fd;
+}
+
+/* Above all those numbers first, so that none is lost. */
+int fd_place(int *fds, int first, int end, int *program)
+{
+	*program = fcntl(*program, F_DUPFD_CLOEXEC, 2 * end);
+	if (*program < 0)
+		return -errno;
+	for (int n = first; n < end; n++)
+		if (fds[n] >= 0)
+			fds[n] = fcntl(fds[n], F_DUPFD_CLOEXEC, end);
+	for (int n = first; n < end; n++) {
+		if (fds[n] >= 0 && dup2(fds[n], n) < 0)
+			return -errno;
+		if (fds[n] < 0)
+			(void)close(n);
+	}
+	return 0;
 }
 
 int fd_close_others(int *keep, size_t n)

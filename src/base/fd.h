@@ -5,6 +5,7 @@
  */
 #pragma once
 
+#include <dirent.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -39,6 +40,22 @@ int fd_real_path(int fd, char *path, size_t size);
 
 /* Moves fd to number 3 or above: 0 to 2 belong to the program that will be started. */
 int fd_above_stdio(int fd);
+
+/* A file in memory with these bytes, which nobody can change: an fd at its beginning, or -errno. */
+int fd_sealed(const char *name, const void *data, size_t len);
+
+/*
+ * Between fork and exec: to the numbers from first to end, each fd of the list to its own index;
+ * where that has -1, the number is closed. program, which is to be executed, is moved out of the
+ * way. 0 or -errno.
+ */
+int fd_place(int *fds, int first, int end, int *program);
+
+/* Takes fd over, whatever comes of it; NULL and errno, which is kept where fd is -1 already. */
+DIR *fd_opendir(int fd);
+
+/* The same directory opened once more, to be read from its beginning; dir stays the caller's. */
+DIR *fd_opendir_again(int dir);
 
 /* Closes every fd from 3 on but these n, which are put in order. 0 or -errno. */
 int fd_close_others(int *keep, size_t n);

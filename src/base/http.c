@@ -28,7 +28,6 @@ struct http_parser {
 	llhttp_t ll;
 	struct http_limits limits;
 	enum where where;
-	bool no_body;
 	/* The scanner. */
 	bool cr;       /* the last byte was one */
 	bool begun;    /* there was a line that is not empty */
@@ -127,8 +126,6 @@ static int on_head_end(llhttp_t *ll)
 {
 	struct http_parser *p = of(ll);
 
-	if (p->no_body)
-		ll->flags |= F_SKIPBODY;
 	p->where = AT_HEAD_END;
 	return HPE_PAUSED;
 }
@@ -217,17 +214,12 @@ void http_parser_reset(struct http_parser *p)
 {
 	llhttp_reset(&p->ll);
 	p->where = AT_HEAD;
-	p->no_body = p->cr = p->begun = false;
+	p->cr = p->begun = false;
 	p->seen = p->line = p->lines = p->spaces = p->n_headers = p->at[0].name = 0;
 	/* The many connections that wait for their next request shall hold little. */
 	buf_done(&p->text);
 	memset(&p->head, 0, sizeof(p->head));
 	p->body_len = 0;
-}
-
-void http_parser_no_body(struct http_parser *p)
-{
-	p->no_body = true;
 }
 
 static int end_of_line(struct http_parser *p)

@@ -66,9 +66,6 @@ void http_parser_freep(struct http_parser **p);
 /* For the next message. */
 void http_parser_reset(struct http_parser *p);
 
-/* The response that comes answers a HEAD: it has no body, whatever it says of one. */
-void http_parser_no_body(struct http_parser *p);
-
 enum http_event http_parse(struct http_parser *p, const char *data, size_t len, size_t *ret_used);
 
 /*

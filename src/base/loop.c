@@ -8,8 +8,6 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#define ROUND 64
-
 struct loop {
 	int epoll;
 	bool stopped;
@@ -170,28 +168,46 @@ static void fire(struct loop *l)
 	}
 }
 
+static int call_ready(struct loop *l, int max, int timeout_ms)
+{
+	struct epoll_event round[LOOP_ROUND];
+	int n = epoll_wait(l->epoll, round, max, timeout_ms);
+
+	if (n < 0 && errno != EINTR)
+		return -errno;
+	l->round = round;
+	l->n_round = n < 0 ? 0 : n;
+	for (int k = 0; k < l->n_round && !l->stopped; k++) {
+		struct loop_fd *f = round[k].data.ptr;
+
+		if (f)
+			f->ready(f, round[k].events);
+	}
+	l->n_round = 0;
+	return 0;
+}
+
 int loop_run(struct loop *l)
 {
-	struct epoll_event round[ROUND];
-
 	l->stopped = false;
 	while (!l->stopped) {
-		int n = epoll_wait(l->epoll, round, ROUND, next_ms(l));
+		int r = call_ready(l, LOOP_ROUND, next_ms(l));
 
-		if (n < 0 && errno != EINTR)
-			return -errno;
-		l->round = round;
-		l->n_round = n < 0 ? 0 : n;
-		for (int k = 0; k < l->n_round && !l->stopped; k++) {
-			struct loop_fd *f = round[k].data.ptr;
-
-			if (f)
-				f->ready(f, round[k].events);
-		}
-		l->n_round = 0;
+		if (r < 0)
+			return r;
 		fire(l);
 	}
 	return 0;
+}
+
+int loop_epoll(const struct loop *l)
+{
+	return l->epoll;
+}
+
+void loop_turn(struct loop *l, int max)
+{
+	(void)call_ready(l, max < LOOP_ROUND ? max : LOOP_ROUND, 0);
 }
 
 void loop_stop(struct loop *l)

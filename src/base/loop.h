@@ -48,3 +48,13 @@ void loop_cancel(struct loop *l, struct loop_timer *t);
 /* Waits and calls, until loop_stop(). 0 or -errno. */
 int loop_run(struct loop *l);
 void loop_stop(struct loop *l);
+
+/*
+ * A loop inside another: its epoll is one fd of the other's, which on it calls loop_turn(): one
+ * round, without waiting, of at most max calls. However much goes on inside, the others have
+ * their turns. Timers are the outer one's.
+ */
+#define LOOP_ROUND 64
+
+int loop_epoll(const struct loop *l);
+void loop_turn(struct loop *l, int max);

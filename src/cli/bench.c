@@ -9,8 +9,8 @@
 #include "base/json.h"
 #include "base/parse.h"
 #include "cli/bench_peers.h"
-#include "cli/options.h"
 #include "cli/run_language.h"
+#include "cli/spec_options.h"
 #include "image/runtime.h"
 
 #include <errno.h>
@@ -33,7 +33,7 @@
 #define DEFAULT_CODE "print(42)" /* in the default language */
 
 struct request {
-	struct spec spec;
+	struct spec spec; /* first: see spec_options.h */
 	const char *code;
 	uint64_t rounds; /* 0: not asked for */
 	bool json;
@@ -55,21 +55,7 @@ struct bench {
 	bool asked; /* for so many rounds, however long they take */
 };
 
-static int set_language(void *ctx, const struct option_row *row _unused_, const char *value,
-			struct cay_error *err)
-{
-	return spec_set_language(&((struct request *)ctx)->spec, value, err);
-}
-
-static int set_code(void *ctx, const struct option_row *row _unused_, const char *value,
-		    struct cay_error *err _unused_)
-{
-	((struct request *)ctx)->code = value;
-	return 0;
-}
-
-static int set_rounds(void *ctx, const struct option_row *row _unused_, const char *value,
-		      struct cay_error *err)
+static OPTION_SETTER(set_rounds)
 {
 	if (parse_u64(value, 1, ROUNDS_MAX, &((struct request *)ctx)->rounds) < 0)
 		return cay_fail(err, CAY_E_INVALID, 0, "--rounds can't be '%.64s': 1 to %d", value,
@@ -77,18 +63,13 @@ static int set_rounds(void *ctx, const struct option_row *row _unused_, const ch
 	return 0;
 }
 
-static int set_json(void *ctx, const struct option_row *row _unused_, const char *value _unused_,
-		    struct cay_error *err _unused_)
-{
-	((struct request *)ctx)->json = true;
-	return 0;
-}
-
 static const struct option_row rows[] = {
-	{'l', "language", "NAME[@VERSION]", "python (default); else by FILE", set_language},
-	{'c', "code", "CODE", "the code to run (" DEFAULT_CODE ")", set_code},
-	{'n', "rounds", "ROUNDS", "runs of each (20; fewer of slow ones)", set_rounds},
-	{0, "json", NULL, "as one JSON object", set_json},
+	{'l', "language", "NAME[@VERSION]", "python (default); else by FILE",
+	 .set = spec_option_language},
+	{'c', "code", "CODE", "the code to run (" DEFAULT_CODE ")",
+	 OPTION_STORE(struct request, code)},
+	{'n', "rounds", "ROUNDS", "runs of each (20; fewer of slow ones)", .set = set_rounds},
+	{0, "json", NULL, "as one JSON object", OPTION_STORE(struct request, json)},
 };
 
 static int by_size(const void *a, const void *b)

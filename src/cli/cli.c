@@ -5,6 +5,8 @@
 #include "base/fd.h"
 #include "base/json.h"
 #include "base/text.h"
+#include "core/limit.h"
+#include "core/result.h"
 #include "engine/native/hostdir.h"
 #include "settings/homes.h"
 
@@ -68,6 +70,13 @@ void cli_say(const char *fmt, ...)
 	va_start(ap, fmt);
 	say(STYLE_STRONG, STYLE_PLAIN, fmt, ap);
 	va_end(ap);
+}
+
+void cli_say_degraded(const struct isolation *i)
+{
+	for (size_t n = 0; n < n_limit_rows; n++)
+		if (i->degraded & limit_bit(&limit_rows[n]))
+			cli_say("degraded: the limit %s was not enforced", limit_rows[n].name);
 }
 
 void cli_note(const char *fmt, ...)

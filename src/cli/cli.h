@@ -59,6 +59,11 @@ int cli_error(const struct cay_error *err, bool json);
 void cli_say(const char *fmt, ...) _printf_(1, 2);
 void cli_note(const char *fmt, ...) _printf_(1, 2);
 
+struct isolation;
+
+/* A line for each limit that was not enforced. */
+void cli_say_degraded(const struct isolation *i);
+
 struct buf;
 
 /*

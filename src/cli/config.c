@@ -161,15 +161,9 @@ static const struct action *find_action(const char *name)
 	return NULL;
 }
 
-static int set_json(void *ctx, const struct option_row *row _unused_, const char *value _unused_,
-		    struct cay_error *err _unused_)
-{
-	*(bool *)ctx = true;
-	return 0;
-}
-
 static const struct option_row rows[] = {
-	{0, "json", NULL, "show: an array of {section, key, value, origin}", set_json},
+	{0, "json", NULL, "show: an array of {section, key, value, origin}",
+	 .set = option_store_flag},
 };
 
 static int choose(const char *name, bool json, const struct action **ret, struct cay_error *err)

@@ -20,15 +20,8 @@
 #define PROGRESS_EVERY_NS  100000000ull
 #define REQUEST_NAME_BYTES 80
 
-static int set_quiet(void *ctx, const struct option_row *row _unused_, const char *value _unused_,
-		     struct cay_error *err _unused_)
-{
-	((struct cp *)ctx)->quiet = true;
-	return 0;
-}
-
 static const struct option_row rows[] = {
-	{'q', "quiet", NULL, "no progress on a terminal", set_quiet},
+	{'q', "quiet", NULL, "no progress on a terminal", OPTION_STORE(struct cp, quiet)},
 };
 
 static void clear_line(const struct cp *c)

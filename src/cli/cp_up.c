@@ -75,19 +75,16 @@ static int put_name(struct cp *c, int dir, const char *name, const char *to, int
 
 static int put_dir(struct cp *c, int fd, const char *to, int depth, struct cay_error *err)
 {
-	int copy, r = 0;
+	int r = 0;
 	DIR *d;
 
 	if (depth >= TREE_DEPTH_MAX)
 		return cay_fail(err, CAY_E_TOO_LARGE, ELOOP, "%.256s", to);
 	if (make_dir(c, to, err) < 0)
 		return cay_wrap(err, "%.256s", to);
-	copy = fcntl(fd, F_DUPFD_CLOEXEC, 3);
-	d = copy < 0 ? NULL : fdopendir(copy);
-	if (!d) {
-		fd_closep(&copy);
+	d = fd_opendir_again(fd);
+	if (!d)
 		return cay_fail(err, CAY_E_INVALID, errno, "read the directory for %.256s", to);
-	}
 	for (struct dirent *e; r == 0 && (e = readdir(d));)
 		if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
 			r = put_name(c, fd, e->d_name, to, depth, err);

@@ -20,41 +20,7 @@ struct create {
 	bool persistent, json;
 };
 
-#define SETTER(name)                                                               \
-	static int name(void *ctx _unused_, const struct option_row *row _unused_, \
-			const char *value _unused_, struct cay_error *err _unused_)
-
-SETTER(set_name)
-{
-	((struct create *)ctx)->name = value;
-	return 0;
-}
-
-SETTER(set_ttl)
-{
-	((struct create *)ctx)->ttl = value;
-	return 0;
-}
-
-SETTER(set_idle_timeout)
-{
-	((struct create *)ctx)->idle_timeout = value;
-	return 0;
-}
-
-SETTER(set_persistent)
-{
-	((struct create *)ctx)->persistent = true;
-	return 0;
-}
-
-SETTER(set_json)
-{
-	((struct create *)ctx)->json = true;
-	return 0;
-}
-
-SETTER(set_label)
+static OPTION_SETTER(set_label)
 {
 	struct create *c = ctx;
 	const char *equals = strchr(value, '=');
@@ -74,27 +40,32 @@ SETTER(set_label)
 }
 
 static const struct option_row rows[] = {
-	{0, "name", "NAME", "what it is called from then on", set_name},
-	{0, "label", "NAME=VALUE", "a label; again for more", set_label},
-	{'e', "env", "K=V", "a variable of all its programs", spec_option_env},
-	{0, "env-file", "FILE", "variables, one K=V a line", spec_option_env_file},
-	{'m', "memory", "SIZE", "memory limit (512m)", spec_option_limit},
-	{0, "cpus", "N", "CPU cores (1.0)", spec_option_limit},
-	{0, "pids-limit", "N", "processes and threads (50)", spec_option_limit},
-	{0, "disk", "SIZE", "size of /tmp and /workspace together (100m)", spec_option_limit},
-	{0, "timeout", "TIME", "of each command that has none of its own (300)", spec_option_limit},
-	{0, "ttl", "TIME", "time to live: it ends then, used or not", set_ttl},
+	{0, "name", "NAME", "what it is called from then on", OPTION_STORE(struct create, name)},
+	{0, "label", "NAME=VALUE", "a label; again for more", .set = set_label},
+	{'e', "env", "K=V", "a variable of all its programs", .set = spec_option_env},
+	{0, "env-file", "FILE", "variables, one K=V a line", .set = spec_option_env_file},
+	{'m', "memory", "SIZE", "memory limit (512m)", .set = spec_option_limit},
+	{0, "cpus", "N", "CPU cores (1.0)", .set = spec_option_limit},
+	{0, "pids-limit", "N", "processes and threads (50)", .set = spec_option_limit},
+	{0, "disk", "SIZE", "size of /tmp and /workspace together (100m)",
+	 .set = spec_option_limit},
+	{0, "timeout", "TIME", "of each command that has none of its own (300)",
+	 .set = spec_option_limit},
+	{0, "ttl", "TIME", "time to live: it ends then, used or not",
+	 OPTION_STORE(struct create, ttl)},
 	{0, "idle-timeout", "TIME", "ends when nobody has used it for so long (3600)",
-	 set_idle_timeout},
-	{0, "persistent", NULL, "its workspace outlives the daemon", set_persistent},
-	{0, "network", "MODE", "none (default)", spec_option_network},
+	 OPTION_STORE(struct create, idle_timeout)},
+	{0, "persistent", NULL, "its workspace outlives the daemon",
+	 OPTION_STORE(struct create, persistent)},
+	{0, "network", "MODE", "none (default)", .set = spec_option_network},
 	{'v', "volume", "SRC:DEST[:ro|rw]", "a host directory, read-only unless rw",
-	 spec_option_volume},
+	 .set = spec_option_volume},
 	{0, "workspace", "SRC[:ro|rw]", "seen at /workspace (a scratch directory)",
-	 spec_option_workspace},
-	{'w', "workdir", "PATH", "working directory (/workspace)", spec_option_workdir},
-	{0, "allow-degraded", NULL, "also where a limit can't be enforced", spec_option_degraded},
-	{0, "json", NULL, "the sandbox as JSON", set_json},
+	 .set = spec_option_workspace},
+	{'w', "workdir", "PATH", "working directory (/workspace)", .set = spec_option_workdir},
+	{0, "allow-degraded", NULL, "also where a limit can't be enforced",
+	 OPTION_STORE(struct spec, allow_degraded)},
+	{0, "json", NULL, "the sandbox as JSON", OPTION_STORE(struct create, json)},
 };
 
 static int make_request(struct create *c, struct json **ret, struct cay_error *err)

@@ -15,21 +15,10 @@ struct request {
 	bool json, clean;
 };
 
-static int set_flag(void *ctx, const struct option_row *row, const char *value _unused_,
-		    struct cay_error *err _unused_)
-{
-	struct request *q = ctx;
-
-	if (strcmp(row->name, "json") == 0)
-		q->json = true;
-	else
-		q->clean = true;
-	return 0;
-}
-
 static const struct option_row rows[] = {
-	{0, "json", NULL, "as one JSON object", set_flag},
-	{0, "clean", NULL, "remove what killed runs left behind, and say how much", set_flag},
+	{0, "json", NULL, "as one JSON object", OPTION_STORE(struct request, json)},
+	{0, "clean", NULL, "remove what killed runs left behind, and say how much",
+	 OPTION_STORE(struct request, clean)},
 };
 
 static void print_verdict(const struct probe *p)

@@ -24,46 +24,26 @@ struct exec {
 	bool detach, json, output_limited;
 };
 
-#define SETTER(name)                                                               \
-	static int name(void *ctx _unused_, const struct option_row *row _unused_, \
-			const char *value _unused_, struct cay_error *err _unused_)
-
-SETTER(set_detach)
-{
-	((struct exec *)ctx)->detach = true;
-	return 0;
-}
-
-SETTER(set_code)
-{
-	((struct exec *)ctx)->code = value;
-	return 0;
-}
-
-SETTER(set_json)
-{
-	((struct exec *)ctx)->json = true;
-	return 0;
-}
-
-SETTER(set_output)
+static OPTION_SETTER(set_output)
 {
 	((struct exec *)ctx)->output_limited = true;
 	return spec_option_limit(ctx, row, value, err);
 }
 
 static const struct option_row rows[] = {
-	{'d', "detach", NULL, "in the background; prints the run's id", set_detach},
-	{'c', "code", "CODE", "code instead of a command", set_code},
+	{'d', "detach", NULL, "in the background; prints the run's id",
+	 OPTION_STORE(struct exec, detach)},
+	{'c', "code", "CODE", "code instead of a command", OPTION_STORE(struct exec, code)},
 	{'l', "language", "NAME[@VERSION]", "of the code: python (default), node@22 ...",
-	 spec_option_language},
-	{'e', "env", "K=V", "a variable; K alone passes the caller's own", spec_option_env},
-	{0, "env-file", "FILE", "variables, one K=V a line", spec_option_env_file},
-	{'w', "workdir", "PATH", "working directory (/workspace)", spec_option_workdir},
-	{0, "stdin", "FILE", "the program's standard input", spec_option_stdin},
-	{0, "timeout", "TIME", "wall time of this command (300)", spec_option_limit},
-	{0, "output-limit", "SIZE", "of each stream (1m with --json, else none)", set_output},
-	{0, "json", NULL, "the result as JSON on standard output", set_json},
+	 .set = spec_option_language},
+	{'e', "env", "K=V", "a variable; K alone passes the caller's own", .set = spec_option_env},
+	{0, "env-file", "FILE", "variables, one K=V a line", .set = spec_option_env_file},
+	{'w', "workdir", "PATH", "working directory (/workspace)", .set = spec_option_workdir},
+	{0, "stdin", "FILE", "the program's standard input", .set = spec_option_stdin},
+	{0, "timeout", "TIME", "wall time of this command (300)", .set = spec_option_limit},
+	{0, "output-limit", "SIZE", "of each stream (1m with --json, else none)",
+	 .set = set_output},
+	{0, "json", NULL, "the result as JSON on standard output", OPTION_STORE(struct exec, json)},
 };
 
 static int nothing_to_run(struct cay_error *err)

@@ -217,7 +217,7 @@ static int put_entry(const struct owner *o, int from, int dir, const char *name,
 static int put_dir(const struct owner *o, int from, int dir, const char *name, int depth)
 {
 	_cleanup_(fd_closep) int to = -1;
-	int copy, r = 0;
+	int r = 0;
 	DIR *d;
 
 	if (depth >= TREE_DEPTH_MAX)
@@ -225,12 +225,9 @@ static int put_dir(const struct owner *o, int from, int dir, const char *name, i
 	to = open_dir(o, dir, name);
 	if (to < 0)
 		return to;
-	copy = fcntl(from, F_DUPFD_CLOEXEC, 3);
-	d = copy < 0 ? NULL : fdopendir(copy);
-	if (!d) {
-		fd_closep(&copy);
+	d = fd_opendir_again(from);
+	if (!d)
 		return -errno;
-	}
 	for (struct dirent *e; r == 0 && (e = readdir(d));) {
 		_cleanup_(fd_closep) int sub = -1;
 
@@ -364,13 +361,11 @@ static int by_name(const void *a, const void *b)
 
 static int list_names(int dir, struct strv *ret)
 {
-	int copy = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), r = 0;
-	DIR *d = copy < 0 ? NULL : fdopendir(copy);
+	DIR *d = fd_opendir_again(dir);
+	int r = 0;
 
-	if (!d) {
-		fd_closep(&copy);
+	if (!d)
 		return -errno;
-	}
 	for (struct dirent *e; r == 0 && (e = readdir(d));)
 		if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
 			r = strv_add(ret, e->d_name);

@@ -21,16 +21,8 @@ struct key_ask {
 	bool json, all;
 };
 
-static int set_tier(void *ctx, const struct option_row *row _unused_, const char *value,
-		    struct cay_error *err _unused_)
-{
-	((struct key_ask *)ctx)->tier = value;
-	return 0;
-}
-
 /* The API's names have underscores. */
-static int set_quota(void *ctx, const struct option_row *row, const char *value,
-		     struct cay_error *err)
+static OPTION_SETTER(set_quota)
 {
 	struct key_ask *k = ctx;
 	char name[32];
@@ -49,28 +41,15 @@ static int set_quota(void *ctx, const struct option_row *row, const char *value,
 	return 0;
 }
 
-static int set_json(void *ctx, const struct option_row *row _unused_, const char *value _unused_,
-		    struct cay_error *err _unused_)
-{
-	((struct key_ask *)ctx)->json = true;
-	return 0;
-}
-
-static int set_all(void *ctx, const struct option_row *row _unused_, const char *value _unused_,
-		   struct cay_error *err _unused_)
-{
-	((struct key_ask *)ctx)->all = true;
-	return 0;
-}
-
 static const struct option_row rows[] = {
-	{0, "tier", "NAME", "create: sandbox (default), standard, elevated ...", set_tier},
-	{0, "parallel-runs", "N", "create: at once", set_quota},
-	{0, "runs-per-minute", "N", "create: begun in a minute", set_quota},
-	{0, "live-sandboxes", "N", "create: that live", set_quota},
-	{0, "cpu-seconds-per-day", "N", "create: of CPU time", set_quota},
-	{'a', "all", NULL, "list: also those that were revoked", set_all},
-	{0, "json", NULL, "as one JSON object", set_json},
+	{0, "tier", "NAME", "create: sandbox (default), standard, elevated ...",
+	 OPTION_STORE(struct key_ask, tier)},
+	{0, "parallel-runs", "N", "create: at once", .set = set_quota},
+	{0, "runs-per-minute", "N", "create: begun in a minute", .set = set_quota},
+	{0, "live-sandboxes", "N", "create: that live", .set = set_quota},
+	{0, "cpu-seconds-per-day", "N", "create: of CPU time", .set = set_quota},
+	{'a', "all", NULL, "list: also those that were revoked", OPTION_STORE(struct key_ask, all)},
+	{0, "json", NULL, "as one JSON object", OPTION_STORE(struct key_ask, json)},
 };
 
 static int make(struct remote *r, struct key_ask *k, const char *name, struct cay_error *err)

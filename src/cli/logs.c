@@ -9,15 +9,9 @@
 
 #include <signal.h>
 
-static int set_follow(void *ctx, const struct option_row *row _unused_, const char *value _unused_,
-		      struct cay_error *err _unused_)
-{
-	*(bool *)ctx = true;
-	return 0;
-}
-
 static const struct option_row rows[] = {
-	{'f', "follow", NULL, "what comes from now on, too, until Ctrl-C", set_follow},
+	{'f', "follow", NULL, "what comes from now on, too, until Ctrl-C",
+	 .set = option_store_flag},
 };
 
 static int print(struct remote_output *o, const char *id, struct cay_error *err)

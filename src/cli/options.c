@@ -6,6 +6,18 @@
 #include <stdio.h>
 #include <string.h>
 
+OPTION_SETTER(option_store_flag)
+{
+	*(bool *)((char *)ctx + row->at) = true;
+	return 0;
+}
+
+OPTION_SETTER(option_store_text)
+{
+	*(const char **)((char *)ctx + row->at) = value;
+	return 0;
+}
+
 static int unknown(const struct option_row *rows, size_t n_rows, const char *word,
 		   struct cay_error *err)
 {

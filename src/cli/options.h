@@ -4,9 +4,16 @@
  */
 #pragma once
 
+#include "base/attr.h"
 #include "core/error.h"
 
 #include <stdbool.h>
+#include <stddef.h>
+
+struct option_row;
+
+typedef int option_setter(void *ctx, const struct option_row *row, const char *value,
+			  struct cay_error *err);
 
 struct option_row {
 	char letter;      /* 0: none */
@@ -17,9 +24,22 @@ struct option_row {
 	 */
 	const char *argument;
 	const char *help; /* NULL: known, and refused as not supported yet */
-	int (*set)(void *ctx, const struct option_row *row, const char *value,
-		   struct cay_error *err);
+	option_setter *set;
+	size_t at; /* in ctx, for OPTION_STORE */
 };
+
+#define OPTION_SETTER(name)                                                 \
+	int name(void *ctx _unused_, const struct option_row *row _unused_, \
+		 const char *value _unused_, struct cay_error *err _unused_)
+
+/* A row that only stores: true in a bool, or its value, which is argv's. */
+#define OPTION_STORE(type, member) \
+	.set = _Generic(((type *)0)->member, bool            \
+			: option_store_flag, const char *    \
+			: option_store_text),                \
+	.at = offsetof(type, member)
+
+option_setter option_store_flag, option_store_text;
 
 /*
  * Parses up to the first word that is no option. *ret_rest is the index of

@@ -14,23 +14,9 @@ struct ps {
 	bool all, json;
 };
 
-static int set_all(void *ctx, const struct option_row *row _unused_, const char *value _unused_,
-		   struct cay_error *err _unused_)
-{
-	((struct ps *)ctx)->all = true;
-	return 0;
-}
-
-static int set_json(void *ctx, const struct option_row *row _unused_, const char *value _unused_,
-		    struct cay_error *err _unused_)
-{
-	((struct ps *)ctx)->json = true;
-	return 0;
-}
-
 static const struct option_row rows[] = {
-	{'a', "all", NULL, "also those that are gone", set_all},
-	{0, "json", NULL, "as one JSON object", set_json},
+	{'a', "all", NULL, "also those that are gone", OPTION_STORE(struct ps, all)},
+	{0, "json", NULL, "as one JSON object", OPTION_STORE(struct ps, json)},
 };
 
 /* How long ago, or until when. */

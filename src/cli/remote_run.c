@@ -4,14 +4,13 @@
 #include "base/json.h"
 #include "cli/cli.h"
 #include "cli/remote_output.h"
+#include "core/limit.h"
 #include "core/result.h"
 
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-
-#define DEGRADED_MAX 16
 
 /* What comes of a run under way. */
 struct streaming {
@@ -26,11 +25,16 @@ static int bad_result(struct cay_error *err)
 	return cay_fail(err, CAY_E_ENGINE, 0, "the daemon's answer is no result of a run");
 }
 
-static int read_degraded(const struct json *list, struct strv *ret, struct cay_error *err)
+static int read_degraded(const struct json *list, unsigned *ret, struct cay_error *err)
 {
-	for (size_t i = 0; i < size_min(json_len(list), DEGRADED_MAX); i++)
-		if (json_str(json_at(list, i)) && strv_add(ret, json_str(json_at(list, i))) < 0)
-			return cay_fail(err, CAY_E_INTERNAL, ENOMEM, "read the result");
+	for (size_t i = 0; i < json_len(list); i++) {
+		const char *name = json_str(json_at(list, i));
+		const struct limit_row *row = name ? limit_find(name) : NULL;
+
+		if (!row)
+			return bad_result(err);
+		*ret |= limit_bit(row);
+	}
 	return 0;
 }
 
@@ -74,8 +78,7 @@ static void say(const struct result *r)
 			r->engine_reason ? r->engine_reason : "the daemon's mode");
 	if (r->status != STATUS_OK)
 		cli_say("%s", r->message);
-	for (size_t i = 0; i < r->isolation.degraded.len; i++)
-		cli_say("degraded: the limit %s was not enforced", r->isolation.degraded.items[i]);
+	cli_say_degraded(&r->isolation);
 }
 
 static int take_result(const struct remote_run *q, const struct json *j, struct result *ret,

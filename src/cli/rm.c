@@ -5,15 +5,8 @@
 #include "cli/options.h"
 #include "cli/remote_sandbox.h"
 
-static int set_force(void *ctx, const struct option_row *row _unused_, const char *value _unused_,
-		     struct cay_error *err _unused_)
-{
-	*(bool *)ctx = true;
-	return 0;
-}
-
 static const struct option_row rows[] = {
-	{'f', "force", NULL, "no error if there is none", set_force},
+	{'f', "force", NULL, "no error if there is none", .set = option_store_flag},
 };
 
 static int remove_one(struct remote *r, const char *id, const void *ctx, struct cay_error *err)

@@ -33,23 +33,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-#define SETTER(name)                                                               \
-	static int name(void *ctx _unused_, const struct option_row *row _unused_, \
-			const char *value _unused_, struct cay_error *err _unused_)
-
-SETTER(set_sandbox)
-{
-	((struct run_options *)ctx)->sandbox = value;
-	return 0;
-}
-
-SETTER(set_code)
-{
-	((struct run_options *)ctx)->code = value;
-	return 0;
-}
-
-SETTER(set_limit)
+static OPTION_SETTER(set_limit)
 {
 	struct run_options *q = ctx;
 
@@ -57,40 +41,22 @@ SETTER(set_limit)
 	return spec_option_limit(ctx, row, value, err);
 }
 
-SETTER(set_put)
+static OPTION_SETTER(set_put)
 {
 	return transfers_add(&((struct run_options *)ctx)->spec.put, "--put", value, err);
 }
 
-SETTER(set_get)
+static OPTION_SETTER(set_get)
 {
 	return transfers_add(&((struct run_options *)ctx)->spec.get, "--get", value, err);
 }
 
-SETTER(set_engine)
+static OPTION_SETTER(set_engine)
 {
 	return spec_set_engine(&((struct run_options *)ctx)->spec, value, err);
 }
 
-SETTER(set_json)
-{
-	((struct run_options *)ctx)->json = true;
-	return 0;
-}
-
-SETTER(set_dry_run)
-{
-	((struct run_options *)ctx)->dry_run = true;
-	return 0;
-}
-
-SETTER(set_watch)
-{
-	((struct run_options *)ctx)->watch = true;
-	return 0;
-}
-
-SETTER(set_image)
+static OPTION_SETTER(set_image)
 {
 	if (strcmp(value, "host") == 0)
 		return 0;
@@ -98,7 +64,7 @@ SETTER(set_image)
 	return cay_hint(err, "islands are made of this machine's own /usr: leave --image out");
 }
 
-SETTER(set_user)
+static OPTION_SETTER(set_user)
 {
 	if (strcmp(value, "cay") == 0)
 		return 0;
@@ -106,7 +72,7 @@ SETTER(set_user)
 	return cay_hint(err, "programs run as the island's user cay: leave --user out");
 }
 
-SETTER(refuse)
+static OPTION_SETTER(refuse)
 {
 	(void)cay_fail(err, CAY_E_UNSUPPORTED, 0, "--%s is not supported yet", row->name);
 	return cay_hint(err, "run without --%s", row->name);
@@ -114,39 +80,45 @@ SETTER(refuse)
 
 static const struct option_row rows[] = {
 	{'l', "language", "NAME[@VERSION]", "python (default), node@22, bash, go, c++ ...",
-	 spec_option_language},
-	{'c', "code", "CODE", "the code; as FILE, - reads standard input", set_code},
-	{'e', "env", "K=V", "a variable; K alone passes the caller's own", spec_option_env},
-	{0, "env-file", "FILE", "variables, one K=V a line", spec_option_env_file},
-	{0, "stdin", "FILE", "the program's standard input", spec_option_stdin},
-	{'m', "memory", "SIZE", "memory limit (512m)", set_limit},
-	{0, "cpus", "N", "CPU cores (1.0)", set_limit},
-	{0, "pids-limit", "N", "processes and threads (50)", set_limit},
-	{0, "disk", "SIZE", "size of /tmp and /workspace together (100m)", set_limit},
-	{0, "timeout", "TIME", "wall time (60): seconds, or 500ms, 5m, 1h", set_limit},
-	{0, "cpu-time", "TIME", "CPU time of all processes (not limited)", set_limit},
-	{0, "output-limit", "SIZE", "of each stream (1m with --json, else none)", set_limit},
-	{0, "network", "MODE", "none (default)", spec_option_network},
-	{0, "allow-domain", "DOMAIN", NULL, refuse},
-	{0, "block-domain", "DOMAIN", NULL, refuse},
+	 .set = spec_option_language},
+	{'c', "code", "CODE", "the code; as FILE, - reads standard input",
+	 OPTION_STORE(struct run_options, code)},
+	{'e', "env", "K=V", "a variable; K alone passes the caller's own", .set = spec_option_env},
+	{0, "env-file", "FILE", "variables, one K=V a line", .set = spec_option_env_file},
+	{0, "stdin", "FILE", "the program's standard input", .set = spec_option_stdin},
+	{'m', "memory", "SIZE", "memory limit (512m)", .set = set_limit},
+	{0, "cpus", "N", "CPU cores (1.0)", .set = set_limit},
+	{0, "pids-limit", "N", "processes and threads (50)", .set = set_limit},
+	{0, "disk", "SIZE", "size of /tmp and /workspace together (100m)", .set = set_limit},
+	{0, "timeout", "TIME", "wall time (60): seconds, or 500ms, 5m, 1h", .set = set_limit},
+	{0, "cpu-time", "TIME", "CPU time of all processes (not limited)", .set = set_limit},
+	{0, "output-limit", "SIZE", "of each stream (1m with --json, else none)", .set = set_limit},
+	{0, "network", "MODE", "none (default)", .set = spec_option_network},
+	{0, "allow-domain", "DOMAIN", NULL, .set = refuse},
+	{0, "block-domain", "DOMAIN", NULL, .set = refuse},
 	{'v', "volume", "SRC:DEST[:ro|rw]", "a host directory, read-only unless rw",
-	 spec_option_volume},
+	 .set = spec_option_volume},
 	{0, "workspace", "SRC[:ro|rw]", "seen at /workspace (a scratch directory)",
-	 spec_option_workspace},
-	{'w', "workdir", "PATH", "working directory (/workspace)", spec_option_workdir},
-	{0, "put", "SRC[:DEST]", "a file or directory in, before", set_put},
-	{0, "get", "GLOB[:DEST]", "files out of the workspace, after", set_get},
-	{0, "image", "REF", NULL, set_image},
-	{0, "engine", "auto|native|direct", "auto (default); direct is no sandbox", set_engine},
-	{0, "writable", NULL, NULL, refuse},
-	{0, "user", "NAME", NULL, set_user},
-	{0, "sandbox", "ID", "in a live sandbox, by its id or name", set_sandbox},
-	{0, "json", NULL, "the result as JSON on standard output", set_json},
+	 .set = spec_option_workspace},
+	{'w', "workdir", "PATH", "working directory (/workspace)", .set = spec_option_workdir},
+	{0, "put", "SRC[:DEST]", "a file or directory in, before", .set = set_put},
+	{0, "get", "GLOB[:DEST]", "files out of the workspace, after", .set = set_get},
+	{0, "image", "REF", NULL, .set = set_image},
+	{0, "engine", "auto|native|direct", "auto (default); direct is no sandbox",
+	 .set = set_engine},
+	{0, "writable", NULL, NULL, .set = refuse},
+	{0, "user", "NAME", NULL, .set = set_user},
+	{0, "sandbox", "ID", "in a live sandbox, by its id or name",
+	 OPTION_STORE(struct run_options, sandbox)},
+	{0, "json", NULL, "the result as JSON on standard output",
+	 OPTION_STORE(struct run_options, json)},
 	{0, "allow-degraded", NULL, "run even where a limit can't be enforced",
-	 spec_option_degraded},
-	{0, "cold", NULL, NULL, refuse},
-	{0, "watch", NULL, "run FILE again after each save, until Ctrl-C", set_watch},
-	{0, "dry-run", NULL, "show what would be done, and run nothing", set_dry_run},
+	 OPTION_STORE(struct spec, allow_degraded)},
+	{0, "cold", NULL, NULL, .set = refuse},
+	{0, "watch", NULL, "run FILE again after each save, until Ctrl-C",
+	 OPTION_STORE(struct run_options, watch)},
+	{0, "dry-run", NULL, "show what would be done, and run nothing",
+	 OPTION_STORE(struct run_options, dry_run)},
 };
 
 /* "-": all of standard input is the code. */
@@ -304,9 +276,7 @@ static int report(const struct run_options *q, struct output *o, struct result *
 	}
 	if (res->status != STATUS_OK && !is_outdated(q, res))
 		cli_say("%s", res->message);
-	for (size_t i = 0; i < res->isolation.degraded.len; i++)
-		cli_say("degraded: the limit %s was not enforced",
-			res->isolation.degraded.items[i]);
+	cli_say_degraded(&res->isolation);
 	return code;
 }
 

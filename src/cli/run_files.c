@@ -153,7 +153,7 @@ static int find_entry(struct run_files *f, struct spec *spec, bool in_place, str
 	struct script *s = &f->script;
 	char name[NAME_MAX + 1];
 
-	if (!spec->language->has_entry)
+	if (!spec->language->entry)
 		return 0;
 	if (script_entry(spec, buf_str(&s->text), s->text.len, name, err) < 0)
 		return -1;
@@ -217,7 +217,7 @@ int run_files_script(struct run_files *f, struct spec *spec, struct cay_error *e
 	in_place = stays(f, spec, err);
 	if (in_place < 0)
 		return -1;
-	if ((!in_place || spec->language->has_entry) && read_script(f, spec, fd, err) < 0)
+	if ((!in_place || spec->language->entry) && read_script(f, spec, fd, err) < 0)
 		return -1;
 	if (!in_place) {
 		script_path(spec,

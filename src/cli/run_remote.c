@@ -76,7 +76,7 @@ static int take_script(struct run_files *f, struct spec *s, struct cay_error *er
 
 	if (run_files_script(f, s, err) < 0)
 		return -1;
-	if (!f->script.data && !s->language->has_entry) {
+	if (!f->script.data && !s->language->entry) {
 		free(s->file);
 		s->file = strdup(f->script.path);
 		return s->file ? 0 : cay_fail(err, CAY_E_INTERNAL, ENOMEM, "keep the script");

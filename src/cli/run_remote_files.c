@@ -65,13 +65,11 @@ static int put_entry(struct putting *p, int fd, const char *path, int depth, str
 
 static int put_dir(struct putting *p, int fd, const char *path, int depth, struct cay_error *err)
 {
-	int copy = fcntl(fd, F_DUPFD_CLOEXEC, 3), r = 0;
-	DIR *d = copy < 0 ? NULL : fdopendir(copy);
+	DIR *d = fd_opendir_again(fd);
+	int r = 0;
 
-	if (!d) {
-		fd_closep(&copy);
+	if (!d)
 		return cay_fail(err, CAY_E_INVALID, errno, "--put: read %s", path);
-	}
 	for (struct dirent *e; r == 0 && (e = readdir(d));) {
 		_cleanup_(fd_closep) int sub = -1;
 		char below[PATH_MAX];

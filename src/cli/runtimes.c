@@ -225,15 +225,8 @@ static int show(bool json, const struct language *language, struct cay_error *er
 	return r;
 }
 
-static int set_json(void *ctx, const struct option_row *row _unused_, const char *value _unused_,
-		    struct cay_error *err _unused_)
-{
-	*(bool *)ctx = true;
-	return 0;
-}
-
 static const struct option_row rows[] = {
-	{0, "json", NULL, "as one JSON object", set_json},
+	{0, "json", NULL, "as one JSON object", .set = option_store_flag},
 };
 
 static int run_runtimes(int argc, char **argv)

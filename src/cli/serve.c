@@ -18,6 +18,7 @@
 #include "base/fd.h"
 #include "base/helper.h"
 #include "base/log.h"
+#include "base/rights.h"
 #include "base/title.h"
 #include "cli/options.h"
 #include "cli/serve_children.h"
@@ -40,13 +41,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -58,9 +57,8 @@
 #define DRAIN_SECONDS "30"
 #define DRAIN_MS      35000 /* and if it does not keep to that */
 
-/* A user of that name, if the machine has one; else an id that is nobody's, below the islands'. */
+/* A user of that name, if the machine has one; else RIGHTS_ID_API. */
 #define API_USER "cay"
-#define API_ID   (0x70000000u - 1)
 
 struct serve {
 	const char *socket_path, *tcp, *state_path; /* as given; NULL */
@@ -86,49 +84,21 @@ struct birth {
 	int ready;                 /* write end */
 };
 
-static int set_socket(void *ctx, const struct option_row *row _unused_, const char *value,
-		      struct cay_error *err)
+static OPTION_SETTER(set_absolute)
 {
-	((struct serve *)ctx)->socket_path = value;
-	return value[0] == '/'
-		       ? 0
-		       : cay_fail(err, CAY_E_INVALID, 0, "--socket %s: not absolute", value);
-}
-
-static int set_listen(void *ctx, const struct option_row *row _unused_, const char *value,
-		      struct cay_error *err _unused_)
-{
-	((struct serve *)ctx)->tcp = value;
-	return 0;
-}
-
-static int set_state(void *ctx, const struct option_row *row _unused_, const char *value,
-		     struct cay_error *err)
-{
-	((struct serve *)ctx)->state_path = value;
-	return value[0] == '/' ? 0
-			       : cay_fail(err, CAY_E_INVALID, 0, "--state %s: not absolute", value);
+	if (value[0] != '/')
+		return cay_fail(err, CAY_E_INVALID, 0, "--%s %s: not absolute", row->name, value);
+	return option_store_text(ctx, row, value, err);
 }
 
 static const struct option_row rows[] = {
-	{0, "socket", "FILE", "where clients on this machine connect to", set_socket},
-	{0, "listen", "HOST:PORT", "also listen here, for clients with an API key", set_listen},
-	{0, "state", "FILE", "the directory of what is kept: keys, sandboxes ...", set_state},
+	{0, "socket", "FILE", "where clients on this machine connect to", .set = set_absolute,
+	 .at = offsetof(struct serve, socket_path)},
+	{0, "listen", "HOST:PORT", "also listen here, for clients with an API key",
+	 OPTION_STORE(struct serve, tcp)},
+	{0, "state", "FILE", "the directory of what is kept: keys, sandboxes ...",
+	 .set = set_absolute, .at = offsetof(struct serve, state_path)},
 };
-
-/* All the operator's files as one text: the api may not be able to read them itself. */
-static int hand_settings_on(struct serve *s, const struct buf *text, struct cay_error *err)
-{
-	int r = 0;
-
-	s->settings_fd = memfd_create("settings", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	r = s->settings_fd < 0 ? -errno : fd_write_all(s->settings_fd, text->data, text->len);
-	/* The next api must find what this one was given. */
-	if (r == 0 && fcntl(s->settings_fd, F_ADD_SEALS,
-			    F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) < 0)
-		r = -errno;
-	return r < 0 ? cay_fail(err, CAY_E_INTERNAL, -r, "hand the settings on") : 0;
-}
 
 static int load(struct serve *s, struct cay_error *err)
 {
@@ -140,7 +110,11 @@ static int load(struct serve *s, struct cay_error *err)
 	    mount_rules_make(&s->settings, &homes, NULL, &s->rules, err) < 0 ||
 	    hostdir_resolve_rules(&s->rules, err) < 0)
 		return -1;
-	return hand_settings_on(s, &text, err);
+	/* As one text: the api may not be able to read the files itself. */
+	s->settings_fd = fd_sealed("settings", text.data, text.len);
+	return s->settings_fd < 0
+		       ? cay_fail(err, CAY_E_INTERNAL, -s->settings_fd, "hand the settings on")
+		       : 0;
 }
 
 /*
@@ -170,8 +144,8 @@ static void find_user(struct serve *s)
 	s->gid = getegid();
 	if (s->uid != 0)
 		return;
-	s->uid = p && p->pw_uid != 0 ? p->pw_uid : API_ID;
-	s->gid = p && p->pw_gid != 0 ? p->pw_gid : API_ID;
+	s->uid = p && p->pw_uid != 0 ? p->pw_uid : RIGHTS_ID_API;
+	s->gid = p && p->pw_gid != 0 ? p->pw_gid : RIGHTS_ID_API;
 }
 
 /* What is in it is the api's. */
@@ -251,34 +225,6 @@ _noreturn_ static void be_launcher(void *ctx, pid_t parent)
 							  .maximum = &s->settings.maximum}));
 }
 
-static int drop_rights(const struct serve *s)
-{
-	/* While we still may: it takes a capability. */
-	for (unsigned long cap = 0; geteuid() == 0 && prctl(PR_CAPBSET_READ, cap) >= 0; cap++)
-		if (prctl(PR_CAPBSET_DROP, cap) < 0 && errno != EPERM)
-			return -1;
-	if (geteuid() == 0 &&
-	    (syscall(SYS_setgroups, 0, NULL) < 0 || setresgid(s->gid, s->gid, s->gid) < 0 ||
-	     setresuid(s->uid, s->uid, s->uid) < 0))
-		return -1;
-	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-}
-
-/* To the number where it is looked for; above all those first, so that none is lost. */
-static int place(int fds[API_FDS_END])
-{
-	for (int n = API_FD_LAUNCHER; n < API_FDS_END; n++)
-		if (fds[n] >= 0)
-			fds[n] = fcntl(fds[n], F_DUPFD_CLOEXEC, API_FDS_END);
-	for (int n = API_FD_LAUNCHER; n < API_FDS_END; n++) {
-		if (fds[n] >= 0 && dup2(fds[n], n) < 0)
-			return -1;
-		if (fds[n] < 0)
-			(void)close(n);
-	}
-	return 0;
-}
-
 _noreturn_ static void be_api(void *ctx, pid_t parent)
 {
 	const struct birth *b = ctx;
@@ -290,12 +236,13 @@ _noreturn_ static void be_api(void *ctx, pid_t parent)
 	};
 	char *argv[] = {(char *)"cay-api", (char *)DRAIN_SECONDS, NULL};
 	char *env[] = {(char *)"PATH=/usr/bin:/bin", (char *)"LANG=C.UTF-8", NULL};
-	int program;
+	int program = b->program;
 
 	be_child();
-	program = fcntl(b->program, F_DUPFD_CLOEXEC, 2 * API_FDS_END);
-	if (program < 0 || lseek(s->settings_fd, 0, SEEK_SET) < 0 || place(fds) < 0 ||
-	    drop_rights(s) < 0 || prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != parent)
+	if (lseek(s->settings_fd, 0, SEEK_SET) < 0 ||
+	    fd_place(fds, API_FD_LAUNCHER, API_FDS_END, &program) < 0 ||
+	    rights_drop(s->uid, s->gid) < 0 || prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 ||
+	    getppid() != parent)
 		_exit(126);
 	(void)fexecve(program, argv, env);
 	_exit(127);

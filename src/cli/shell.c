@@ -19,15 +19,9 @@ void shell_ask_done(struct shell_ask *a)
 	buf_done(&a->command);
 }
 
-static int set_terminal(void *ctx, const struct option_row *row _unused_, const char *value,
-			struct cay_error *err _unused_)
-{
-	((struct shell_ask *)ctx)->terminal = value;
-	return 0;
-}
-
 static const struct option_row rows[] = {
-	{0, "terminal", "ID", "one that is there, as it was left", set_terminal},
+	{0, "terminal", "ID", "one that is there, as it was left",
+	 OPTION_STORE(struct shell_ask, terminal)},
 };
 
 /* A word as sh reads it back. */

@@ -15,15 +15,8 @@
 #define NAME_MAX_BYTES 256
 #define SHOW_DEPTH_MAX 8
 
-static int set_json(void *ctx, const struct option_row *row _unused_, const char *value _unused_,
-		    struct cay_error *err _unused_)
-{
-	*(bool *)ctx = true;
-	return 0;
-}
-
 static const struct option_row rows[] = {
-	{0, "json", NULL, "as one JSON object", set_json},
+	{0, "json", NULL, "as one JSON object", .set = option_store_flag},
 };
 
 static int add(struct table *t, const char *name, const char *value, struct cay_error *err)

@@ -10,21 +10,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SETTER(name)                                                        \
-	int name(void *ctx _unused_, const struct option_row *row _unused_, \
-		 const char *value _unused_, struct cay_error *err _unused_)
-
-SETTER(spec_option_language)
+OPTION_SETTER(spec_option_language)
 {
 	return spec_set_language(ctx, value, err);
 }
 
-SETTER(spec_option_env)
+OPTION_SETTER(spec_option_env)
 {
 	return spec_add_env(ctx, value, err);
 }
 
-SETTER(spec_option_env_file)
+OPTION_SETTER(spec_option_env_file)
 {
 	_cleanup_(buf_done) struct buf text = BUF(ENV_FILE_MAX_BYTES);
 	int r = fd_read_file_at(AT_FDCWD, value, &text);
@@ -37,7 +33,7 @@ SETTER(spec_option_env_file)
 	return spec_add_env_lines(ctx, value, text.data, err);
 }
 
-SETTER(spec_option_stdin)
+OPTION_SETTER(spec_option_stdin)
 {
 	struct spec *s = ctx;
 
@@ -60,35 +56,29 @@ const char *spec_option_limit_name(const struct option_row *row)
 	return row->name;
 }
 
-SETTER(spec_option_limit)
+OPTION_SETTER(spec_option_limit)
 {
 	if (spec_set_limit(ctx, spec_option_limit_name(row), value, err) < 0)
 		return cay_wrap(err, "--%s", row->name);
 	return 0;
 }
 
-SETTER(spec_option_volume)
+OPTION_SETTER(spec_option_volume)
 {
 	return spec_add_mount(ctx, value, err);
 }
 
-SETTER(spec_option_workspace)
+OPTION_SETTER(spec_option_workspace)
 {
 	return spec_set_workspace(ctx, value, err);
 }
 
-SETTER(spec_option_workdir)
+OPTION_SETTER(spec_option_workdir)
 {
 	return spec_set_workdir(ctx, value, err);
 }
 
-SETTER(spec_option_degraded)
-{
-	((struct spec *)ctx)->allow_degraded = true;
-	return 0;
-}
-
-SETTER(spec_option_network)
+OPTION_SETTER(spec_option_network)
 {
 	if (strcmp(value, "none") == 0)
 		return 0;

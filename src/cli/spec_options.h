@@ -8,12 +8,9 @@
 
 #include <stddef.h>
 
-typedef int option_setter(void *ctx, const struct option_row *row, const char *value,
-			  struct cay_error *err);
-
 option_setter spec_option_language, spec_option_env, spec_option_env_file, spec_option_stdin,
 	spec_option_limit, spec_option_volume, spec_option_workspace, spec_option_workdir,
-	spec_option_degraded, spec_option_network;
+	spec_option_network;
 
 /* The API's name of the limit, for an option that may be called otherwise. */
 const char *spec_option_limit_name(const struct option_row *row);

@@ -38,6 +38,7 @@ static const char *const why_texts[WHYS] = {
 	[WHY_UNREACHABLE] = "unreachable",
 	[WHY_TIMED_OUT] = "timed out",
 	[WHY_RESET] = "connection reset",
+	[WHY_LOST] = "the process that carries connections ended",
 };
 
 const char *network_mode_name(enum network_mode m)

@@ -17,6 +17,9 @@ const char *network_mode_name(enum network_mode m);
 /* NETWORK_MODES: none is called so. */
 enum network_mode network_mode_find(const char *name);
 
+/* Of one sandbox, key or operator: to allow and to block, each. */
+#define EGRESS_RULES_MAX 1000
+
 enum egress_verdict { VERDICT_ALLOWED, VERDICT_DENIED, VERDICT_FAILED, VERDICTS };
 
 const char *egress_verdict_name(enum egress_verdict v);
@@ -44,6 +47,7 @@ enum egress_why {
 	WHY_UNREACHABLE,
 	WHY_TIMED_OUT,
 	WHY_RESET,
+	WHY_LOST, /* whoever carried it is gone */
 	WHYS
 };
 

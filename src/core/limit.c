@@ -39,6 +39,11 @@ const struct limit_row *limit_find(const char *name)
 	return NULL;
 }
 
+unsigned limit_bit(const struct limit_row *row)
+{
+	return 1u << (row - limit_rows);
+}
+
 uint64_t limit_get(const struct limits *l, const struct limit_row *row)
 {
 	uint64_t v;

@@ -26,6 +26,9 @@ extern const size_t n_limit_rows;
 
 const struct limit_row *limit_find(const char *name);
 
+/* Its bit in a set of limits. */
+unsigned limit_bit(const struct limit_row *row);
+
 uint64_t limit_get(const struct limits *l, const struct limit_row *row);
 void limit_set(struct limits *l, const struct limit_row *row, uint64_t value);
 

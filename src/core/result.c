@@ -4,6 +4,7 @@
 #include "base/buf.h"
 #include "base/json.h"
 #include "base/text.h"
+#include "core/limit.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -23,6 +24,29 @@ static const char *const status_names[STATUSES] = {
 
 const char *const namespace_names[NAMESPACES] = {"user", "pid", "mount",  "net",
 						 "ipc",  "uts", "cgroup", "time"};
+
+static const char *const hold_names[HOLDS] = {
+	[HOLD_NONE] = "none",       [HOLD_USERNS] = "userns",       [HOLD_CGROUP1] = "cgroup1",
+	[HOLD_CGROUP2] = "cgroup2", [HOLD_RLIMIT] = "rlimit",       [HOLD_TMPFS] = "tmpfs",
+	[HOLD_LOOP] = "loop",       [HOLD_ALLOWLIST] = "allowlist", [HOLD_HOST] = "host",
+	[HOLD_FULL] = "full",       [HOLD_KEPT] = "kept",
+};
+
+const char *hold_name(enum hold h)
+{
+	return (unsigned)h < HOLDS ? hold_names[h] : NULL;
+}
+
+enum hold network_hold(enum network_mode m)
+{
+	static const enum hold holds[NETWORK_MODES] = {
+		[NETWORK_NONE] = HOLD_NONE,
+		[NETWORK_ALLOWLIST] = HOLD_ALLOWLIST,
+		[NETWORK_FULL] = HOLD_FULL,
+	};
+
+	return holds[m];
+}
 
 const char *status_name(enum status s)
 {
@@ -44,19 +68,7 @@ void result_done(struct result *r)
 	free(r->image);
 	free(r->language);
 	free(r->version);
-	strv_done(&r->isolation.degraded);
 	*r = (struct result){0};
-}
-
-int isolation_copy(struct isolation *ret, const struct isolation *from)
-{
-	int r = 0;
-
-	*ret = *from;
-	ret->degraded = (struct strv){0};
-	for (size_t i = 0; i < from->degraded.len && r == 0; i++)
-		r = strv_add(&ret->degraded, from->degraded.items[i]);
-	return r;
 }
 
 int result_exit_code(const struct result *r)
@@ -125,23 +137,24 @@ struct json *isolation_json(const struct isolation *i)
 {
 	struct json *o = json_new_object(), *names = json_new_array(), *lost = json_new_array();
 
-	json_set_str(o, "user", i->user);
-	json_set_str(o, "memory", i->memory);
-	json_set_str(o, "pids", i->pids);
-	json_set_str(o, "cpu", i->cpu);
-	json_set_str(o, "disk", i->disk);
-	json_set_str(o, "seccomp", i->seccomp);
+	json_set_str(o, "user", hold_name(i->user));
+	json_set_str(o, "memory", hold_name(i->memory));
+	json_set_str(o, "pids", hold_name(i->pids));
+	json_set_str(o, "cpu", hold_name(i->cpu));
+	json_set_str(o, "disk", hold_name(i->disk));
+	json_set_str(o, "seccomp", hold_name(i->seccomp));
 	json_set_int(o, "landlock", i->landlock);
-	json_set_str(o, "network", i->network);
-	json_set_str(o, "capabilities", i->capabilities);
+	json_set_str(o, "network", hold_name(i->network));
+	json_set_str(o, "capabilities", hold_name(i->capabilities));
 	json_set_bool(o, "no_new_privs", i->no_new_privs);
 	json_set_bool(o, "read_only_root", i->read_only_root);
 	for (unsigned n = 0; n < NAMESPACES; n++)
 		if (i->namespaces & 1u << n)
 			json_add_str(names, namespace_names[n]);
 	json_set(o, "namespaces", names);
-	for (size_t n = 0; n < i->degraded.len; n++)
-		json_add_str(lost, i->degraded.items[n]);
+	for (size_t n = 0; n < n_limit_rows; n++)
+		if (i->degraded & limit_bit(&limit_rows[n]))
+			json_add_str(lost, limit_rows[n].name);
 	json_set(o, "degraded", lost);
 	return o;
 }
@@ -212,7 +225,7 @@ struct json *result_json(const struct result *r)
 	json_set_str(o, "image", r->image);
 	json_set_str(o, "language", r->language);
 	json_set_str(o, "version", r->version);
-	json_set_str(o, "network", r->isolation.network);
+	json_set_str(o, "network", hold_name(r->isolation.network));
 	json_set(o, "egress", json_new_array());
 	json_set_bool(o, "sandboxed", r->sandboxed);
 	json_set_str(o, "sandbox", r->sandbox[0] ? r->sandbox : NULL);

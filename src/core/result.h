@@ -4,9 +4,9 @@
 #pragma once
 
 #include "core/capture.h"
+#include "core/egress.h"
 #include "core/event.h"
 #include "core/id.h"
-#include "base/strv.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -26,22 +26,43 @@ enum status {
 
 const char *status_name(enum status s);
 
-/* What held the program, read back from the island itself. Strings are static. */
+enum hold {
+	HOLD_UNKNOWN,
+	HOLD_NONE,
+	HOLD_USERNS,
+	HOLD_CGROUP1,
+	HOLD_CGROUP2,
+	HOLD_RLIMIT,
+	HOLD_TMPFS,
+	HOLD_LOOP,
+	HOLD_ALLOWLIST,
+	HOLD_FULL,
+	HOLD_HOST,
+	HOLD_KEPT,
+	HOLDS
+};
+
+/* NULL: not known. */
+const char *hold_name(enum hold h);
+
+enum hold network_hold(enum network_mode m);
+
+/* What held the program, read back from the island itself. Goes as it is between processes. */
 struct isolation {
-	const char *user;   /* "userns", "none" */
-	const char *memory; /* "cgroup2", "cgroup1", "none" */
-	const char *pids;   /* "cgroup2", "cgroup1", "rlimit", "none" */
-	const char *cpu;
-	const char *disk;         /* "tmpfs", "none" */
-	const char *seccomp;      /* "allowlist", "none" */
-	int landlock;             /* ABI, 0: none */
-	const char *network;      /* "none", "host" */
-	const char *capabilities; /* "none", or "kept" in direct runs */
+	enum hold user;   /* userns, none */
+	enum hold memory; /* cgroup2, cgroup1, none */
+	enum hold pids;   /* cgroup2, cgroup1, rlimit, none */
+	enum hold cpu;
+	enum hold disk;         /* tmpfs, loop, none */
+	enum hold seccomp;      /* allowlist, none */
+	enum hold network;      /* none, allowlist, full, host */
+	enum hold capabilities; /* none, or kept in direct runs */
+	int landlock;           /* ABI, 0: none */
 	bool no_new_privs;
 	bool read_only_root;
 	unsigned namespaces; /* bits of enum island_ns order: user, pid, mount, net, ipc, uts,
 				cgroup, time */
-	struct strv degraded;
+	unsigned degraded;   /* limit_bit() of each that was not enforced */
 };
 
 #define NAMESPACES 8
@@ -89,9 +110,6 @@ struct result {
 };
 
 void result_done(struct result *r);
-
-/* A copy of its own; 0 or -ENOMEM. */
-int isolation_copy(struct isolation *ret, const struct isolation *from);
 
 struct json;
 

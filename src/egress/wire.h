@@ -23,6 +23,7 @@
 #include "core/error.h"
 
 #include <stdint.h>
+#include <sys/types.h>
 
 /* What cay-egress is born with, by number. */
 enum egress_fd {
@@ -49,7 +50,6 @@ struct egress_request {
 	/* OPEN, RULES: "+RULE" and "-RULE", each with a NUL behind it. */
 };
 
-#define EGRESS_RULES_MAX   1000
 #define EGRESS_REQUEST_MAX (128u << 10) /* bytes, with its rules */
 
 enum egress_answer_kind {
@@ -77,3 +77,17 @@ struct egress_answer {
 
 #define EGRESS_ANSWER_MAX \
 	(sizeof(struct egress_answer) + EGRESS_ENTRIES_MAX * sizeof(struct egress_entry))
+
+/* text: rules as they go behind a request; borrowed. */
+struct egress_rules {
+	enum network_mode mode;
+	const char *text;
+	size_t len;
+};
+
+/* OPEN or RULES as one packet of EGRESS_REQUEST_MAX bytes at most: its length, or -EMSGSIZE. */
+ssize_t egress_pack(enum egress_request_kind kind, uint64_t number, const struct egress_rules *r,
+		    char ret[EGRESS_REQUEST_MAX]);
+
+/* The entries of REPORT or CLOSED, len bytes that are not trusted. 0, -EBADMSG or -ENOMEM. */
+int egress_unpack(const struct egress_answer *a, size_t len, struct egress_log *ret);

@@ -3,11 +3,6 @@
  */
 #pragma once
 
-#include <stddef.h>
-
-/* The ABI the kernel has; 0: none; -errno if it does not say. */
-int landlock_abi(void);
-
 /*
  * Confines this thread: files may be executed and directories listed below the
  * island's root alone; only below the paths given (both lists end with NULL), /proc

@@ -89,16 +89,6 @@ struct service_stock {
 	uint32_t islands, networks, cgroups, pad;
 };
 
-/* struct isolation, without pointers. */
-struct isolation_wire {
-	char user[12], memory[12], pids[12], cpu[12], disk[12], seccomp[12], network[12],
-		capabilities[12];
-	int32_t landlock;
-	uint32_t namespaces;
-	uint8_t no_new_privs, read_only_root;
-	char degraded[64]; /* names with a space behind each */
-};
-
 struct service_report {
 	uint32_t kind;
 	uint32_t island, command;
@@ -108,12 +98,7 @@ struct service_report {
 	uint64_t memory_bytes;
 	struct service_stock stock;
 	struct usage usage;
-	struct isolation_wire isolation;
+	struct isolation isolation;
 	uint32_t uid;           /* without an island: whom it runs as; else 0 */
 	struct cay_error error; /* REPORT_FAILED */
 };
-
-void isolation_pack(const struct isolation *i, struct isolation_wire *ret);
-
-/* The bytes are not trusted. 0, or -ENOMEM. */
-int isolation_unpack(const struct isolation_wire *w, struct isolation *ret);

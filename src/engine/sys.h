@@ -6,7 +6,6 @@
 #pragma once
 
 #include <fcntl.h>
-#include <linux/landlock.h>
 #include <linux/mount.h>
 #include <linux/openat2.h>
 #include <linux/sched.h>
@@ -32,22 +31,6 @@ static inline int sys_openat2(int dir_fd, const char *path, uint64_t flags, uint
 static inline int sys_pivot_root(const char *new_root, const char *put_old)
 {
 	return (int)syscall(SYS_pivot_root, new_root, put_old);
-}
-
-static inline int sys_landlock_create(const struct landlock_ruleset_attr *attr, size_t size,
-				      uint32_t flags)
-{
-	return (int)syscall(SYS_landlock_create_ruleset, attr, size, flags);
-}
-
-static inline int sys_landlock_add_path(int ruleset, const struct landlock_path_beneath_attr *rule)
-{
-	return (int)syscall(SYS_landlock_add_rule, ruleset, LANDLOCK_RULE_PATH_BENEATH, rule, 0);
-}
-
-static inline int sys_landlock_restrict(int ruleset)
-{
-	return (int)syscall(SYS_landlock_restrict_self, ruleset, 0);
 }
 
 /* On this thread alone, as all of these: glibc's setres*id() would signal other threads. */

@@ -77,12 +77,10 @@ static void remove_entry(struct emptying *t, int dir, const char *name, unsigned
 /* Takes the fd over. */
 static void empty_dir(struct emptying *t, int dir, unsigned depth)
 {
-	DIR *d = fdopendir(dir);
+	DIR *d = fd_opendir(dir);
 
-	if (!d) {
-		(void)close(dir);
+	if (!d)
 		return;
-	}
 	for (struct dirent *e; (e = readdir(d));)
 		if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
 			remove_entry(t, dirfd(d), e->d_name, depth);

@@ -329,10 +329,8 @@ static bool flags_ok(const struct plan *p)
 		kept += p->mounts[i].kind == MOUNT_KEPT;
 	if (kept + p->scratch_workspace > 1)
 		return false;
-	for (size_t i = 0; i < sizeof(p->pad); i++)
-		if (p->pad[i])
-			return false;
-	return p->scratch_workspace <= 1 && p->allow_degraded <= 1;
+	return p->scratch_workspace <= 1 && p->allow_degraded <= 1 && p->network < NETWORK_MODES &&
+	       p->pad == 0;
 }
 
 int plan_check(const struct plan *p, size_t len, struct cay_error *err)

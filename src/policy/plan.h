@@ -5,6 +5,7 @@
  */
 #pragma once
 
+#include "core/egress.h"
 #include "core/error.h"
 #include "core/id.h"
 #include "core/limits.h"
@@ -62,7 +63,8 @@ struct plan {
 	uint32_t island_text; /* so much of the text, from its beginning, is about the island */
 	uint8_t scratch_workspace; /* /workspace is part of the island's own tmpfs */
 	uint8_t allow_degraded;
-	uint8_t pad[2];
+	uint8_t network; /* enum network_mode */
+	uint8_t pad;
 
 	char text[];
 };

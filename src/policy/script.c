@@ -1,7 +1,6 @@
 #include "policy/script.h"
 
 #include "policy/command.h"
-#include "spec/java.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -30,7 +29,7 @@ static void own_path(const struct spec *spec, const char *name, char path[PATH_M
 	const char *dot = strrchr(name, '.');
 	size_t stem = dot ? (size_t)(dot - name) : strlen(name);
 
-	if (spec->language->has_entry) {
+	if (spec->language->entry) {
 		command_build_dir(spec, build);
 		(void)snprintf(path, PATH_MAX, "%s/%s", build, name);
 		return;
@@ -51,15 +50,16 @@ static bool can_be_argument(const struct spec *s)
 int script_entry(struct spec *spec, const char *code, size_t len, char name[NAME_MAX + 1],
 		 struct cay_error *err)
 {
+	const struct language *l = spec->language;
 	const char *dot;
 
-	spec->entry = java_entry(code, len);
-	if (!spec->entry) {
-		(void)cay_fail(err, CAY_E_INVALID, 0, "no class in the Java source");
-		return cay_hint(err, "a program needs a class with a method main");
-	}
+	spec->entry = l->entry(code, len);
+	if (!spec->entry)
+		return cay_fail(err, CAY_E_INVALID, 0, "the %s source needs %s", l->name,
+				l->entry_needs);
 	dot = strrchr(spec->entry, '.');
-	(void)snprintf(name, NAME_MAX + 1, "%.250s.java", dot ? dot + 1 : spec->entry);
+	(void)snprintf(name, NAME_MAX + 1, "%.240s%s", dot ? dot + 1 : spec->entry,
+		       l->extensions[0]);
 	return 0;
 }
 
@@ -72,8 +72,7 @@ int script_of_code(struct spec *spec, struct script *ret, struct cay_error *err)
 	if (can_be_argument(spec))
 		return 0;
 	(void)snprintf(name, sizeof(name), "%s", spec->language->file_name);
-	if (spec->language->has_entry &&
-	    script_entry(spec, spec->code, spec->code_len, name, err) < 0)
+	if (spec->language->entry && script_entry(spec, spec->code, spec->code_len, name, err) < 0)
 		return -1;
 	ret->passing = spec->own[0] && !spec->file_name;
 	if (ret->passing)

@@ -33,6 +33,6 @@ int script_of_code(struct spec *spec, struct script *ret, struct cay_error *err)
 /* Beside the program's other files where that is writable, so that imports work; else in /tmp. */
 void script_path(const struct spec *spec, const char *name, char path[PATH_MAX]);
 
-/* The class that a Java program begins with, and the name its file must have. */
+/* What the program begins with, and the name its file must have then. */
 int script_entry(struct spec *spec, const char *code, size_t len, char name[NAME_MAX + 1],
 		 struct cay_error *err);

@@ -149,8 +149,8 @@ static void describe(struct job *j)
 	}
 	r->usage.wall_ms = clock_ms_since(j->start_ns);
 	memcpy(r->sandbox, o->sandbox, sizeof(r->sandbox));
-	if (!r->isolation.user && o->isolation)
-		(void)isolation_copy(&r->isolation, o->isolation);
+	if (r->isolation.user == HOLD_UNKNOWN && o->isolation)
+		r->isolation = *o->isolation;
 }
 
 static void finish(struct job *j)
@@ -285,9 +285,7 @@ static void on_next(struct loop_timer *t)
 static void note_isolation(struct job *j, const struct service_report *r)
 {
 	j->uid = r->uid;
-	strv_done(&j->result.isolation.degraded);
-	if (isolation_unpack(&r->isolation, &j->result.isolation) < 0)
-		j->watched.error = ENOMEM;
+	j->result.isolation = r->isolation;
 }
 
 static void note_ready(struct job *j, const struct service_report *r)

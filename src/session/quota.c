@@ -269,20 +269,6 @@ int64_t quota_cpu_left_ms(struct quota *q, const struct owner *o, const struct k
 	return left > 0 ? left : 1;
 }
 
-struct quota_use quota_used(struct quota *q, const struct owner *o, int64_t now_ms)
-{
-	struct usage_of *u = find(q, o);
-
-	if (!u)
-		return (struct quota_use){0};
-	return (struct quota_use){
-		.runs = u->runs,
-		.sandboxes = u->sandboxes,
-		.minute = window_sum(&u->minute, MINUTE_SLOTS, MINUTE_SLOT_MS, now_ms),
-		.day_cpu_ms = cpu_used(u, now_ms),
-	};
-}
-
 static bool is_idle(struct usage_of *u, int64_t now_ms)
 {
 	return u->runs == 0 && u->sandboxes == 0 && cpu_used(u, now_ms) == 0 &&

@@ -53,13 +53,9 @@ int64_t quota_cpu_left_ms(struct quota *q, const struct owner *o, const struct k
 
 struct quota_use {
 	int64_t runs, sandboxes; /* now */
-	int64_t minute;          /* runs */
-	int64_t day_cpu_ms;
 };
 
-struct quota_use quota_used(struct quota *q, const struct owner *o, int64_t now_ms);
-
-/* Of all together; what is counted by time is left 0. */
+/* Of all together. */
 struct quota_use quota_used_total(const struct quota *q);
 
 /* Forgets owners of whom there is nothing left to know. How many there are then. */

@@ -166,7 +166,6 @@ static void sandbox_free(struct sandbox *s)
 	request_body_free(s->body);
 	free(s->plan);
 	free(s->name);
-	strv_done(&s->isolation.degraded);
 	free(s);
 }
 
@@ -247,8 +246,7 @@ static void on_ready(struct sandbox *s, const struct service_report *r)
 	struct cay_error err;
 
 	s->stands = true;
-	strv_done(&s->isolation.degraded);
-	(void)isolation_unpack(&r->isolation, &s->isolation);
+	s->isolation = r->isolation;
 	s->last_used_ms = clock_wall_ms();
 	/* What is not remembered would be removed by the next start. */
 	if (sandbox_keep(s, &err) < 0 && s->body->persistent) {

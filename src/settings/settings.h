@@ -9,8 +9,10 @@
 
 #include "base/buf.h"
 #include "base/strv.h"
+#include "core/egress.h"
 #include "core/error.h"
 #include "core/limits.h"
+#include "core/tier.h"
 #include "spec/spec.h"
 
 #include <stdbool.h>
@@ -35,7 +37,18 @@ struct settings {
 	struct strv mount_forbid; /* [mounts] forbid = PATH: added to the built-in forbidden list */
 	bool allow_degraded;      /* [isolation] allow_degraded = yes|no */
 	bool allow_direct;        /* [engine] direct = yes|no */
-	uint64_t serve_max_runs;  /* [serve] max_runs: of all callers at once; 0: not limited */
+	enum network_mode network_mode; /* [network] mode: the most that can be had */
+	struct strv network_allow;      /* allow = RULE: as domain_rule_text() writes it */
+	struct strv network_block;      /* block = RULE: the same */
+	struct strv network_addresses;  /* address = RULE: not public, and allowed yet */
+	bool network_check_names;     /* check_names: TLS and HTTP must name who is connected to */
+	uint64_t network_connections; /* connections: of one sandbox at once */
+	uint64_t network_total_connections; /* total_connections: of all */
+	uint64_t network_rate;  /* rate: bytes a second and direction of one; 0: not limited */
+	uint64_t network_bytes; /* bytes: both directions together of one; 0: not limited */
+	uint64_t network_idle_timeout;  /* idle_timeout: seconds */
+	enum network_mode tiers[TIERS]; /* [tier NAME] network: what a tier brings */
+	uint64_t serve_max_runs;      /* [serve] max_runs: of all callers at once; 0: not limited */
 	uint64_t serve_max_sandboxes; /* max_sandboxes: the same of live sandboxes */
 	uint64_t serve_history_days;  /* history_days: how long runs are remembered; 0: for ever */
 	uint64_t serve_history_size;  /* history_size: bytes of all kept results; 0: not limited */

@@ -1,6 +1,7 @@
 #include "spec/language.h"
 
 #include "base/attr.h"
+#include "spec/java.h"
 
 #include <stdbool.h>
 #include <string.h>
@@ -225,7 +226,8 @@ const struct language languages[] = {
 		.dirs = {{"lib/jvm/java-*-openjdk-" ARCH "/bin", 8, 40}},
 		.tool = "javac",
 		.tool_beside = true,
-		.has_entry = true,
+		.entry = java_entry,
+		.entry_needs = "a class with a method main",
 		/* The machine's memory is in sight, the island's limit is not: each is told. */
 		.compile = {"{tool}", "-J-XX:MaxRAM={memory}", "-J-XX:TieredStopAtLevel=1",
 			    "-J-XX:+UseSerialGC", "-d", "{build}", "{script}"},

@@ -71,8 +71,12 @@ struct language {
 	/* From this version on it works without the tool, by these words. */
 	const char *toolless_since;
 	const char *toolless_run[LANGUAGE_ARGV_MAX];
-	bool has_entry; /* {entry} is looked for in the source, and a snippet's file is named by it
-			 */
+	/*
+	 * Finds {entry} in the source, by which a snippet's file is named; in memory of its own,
+	 * NULL: there is none, which entry_needs explains. NULL: the language has no such thing.
+	 */
+	char *(*entry)(const char *text, size_t len);
+	const char *entry_needs;
 	const char *prefer; /* the version taken when none is asked for, if it is there */
 	/* The first that answers. None: the language has no versions. */
 	struct language_version versions[LANGUAGE_WORDS_MAX];

@@ -102,7 +102,7 @@ SETTER(set_file)
 		(void)field_invalid(err, "its name says no language");
 		return cay_hint(err, "say it: language");
 	}
-	if (s->language->has_entry) {
+	if (s->language->entry) {
 		(void)cay_fail(err, CAY_E_UNSUPPORTED, 0, "%s has to be sent as code",
 			       s->language->name);
 		return cay_hint(err, "where it begins is read from the source, which is there");

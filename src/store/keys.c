@@ -170,21 +170,6 @@ static int not_found(const char *id, struct cay_error *err)
 	return cay_fail(err, CAY_E_NOT_FOUND, 0, "there is no key %.*s", ID_SIZE, id);
 }
 
-int store_key_get(struct store *s, const char *id, struct key_record *ret, struct cay_error *err)
-{
-	_cleanup_(query_end) struct query q;
-	int r;
-
-	*ret = (struct key_record){0};
-	if (query_begin(&q, s, "SELECT " COLUMNS " FROM keys WHERE id = ?1", err) < 0)
-		return -1;
-	query_text(&q, id);
-	r = query_step(&q, err);
-	if (r == 0)
-		return not_found(id, err);
-	return r < 0 ? -1 : take_row(&q, ret, err);
-}
-
 int store_key_touch(struct store *s, struct key_record *k, int64_t now_ms, struct cay_error *err)
 {
 	_cleanup_(query_end) struct query q = {0};

@@ -43,9 +43,6 @@ int store_key_create(struct store *s, struct key_record *k, char key[KEY_SIZE], 
  */
 int store_key_find(struct store *s, const char *key, struct key_record *ret, struct cay_error *err);
 
-/* The same by id; also a revoked one. CAY_E_NOT_FOUND. */
-int store_key_get(struct store *s, const char *id, struct key_record *ret, struct cay_error *err);
-
 /* Notes that it was used; gathered, and once a minute is enough. */
 int store_key_touch(struct store *s, struct key_record *k, int64_t now_ms, struct cay_error *err);
 

@@ -220,31 +220,3 @@ int store_prune(struct store *s, const struct retention *keep, int64_t now_ms, b
 			return -1;
 	return 0;
 }
-
-int store_setting_get(struct store *s, const char *name, char **ret, struct cay_error *err)
-{
-	_cleanup_(query_end) struct query q;
-	int r;
-
-	*ret = NULL;
-	if (query_begin(&q, s, "SELECT value FROM settings WHERE name = ?1", err) < 0)
-		return -1;
-	query_text(&q, name);
-	r = query_step(&q, err);
-	if (r <= 0)
-		return r;
-	*ret = strdup(query_get_text(&q, 0));
-	return *ret ? 0 : cay_fail(err, CAY_E_INTERNAL, ENOMEM, "read a setting");
-}
-
-int store_setting_put(struct store *s, const char *name, const char *value, struct cay_error *err)
-{
-	_cleanup_(query_end) struct query q = {0};
-
-	if (db_promise(s, err) < 0 ||
-	    query_begin(&q, s, "INSERT OR REPLACE INTO settings VALUES (?1, ?2)", err) < 0)
-		return -1;
-	query_text(&q, name);
-	query_text(&q, value);
-	return query_run(&q, NULL, err);
-}

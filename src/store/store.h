@@ -78,7 +78,3 @@ struct page {
 	unsigned limit; /* 0: 100; never more than PAGE_LIMIT_MAX */
 	char cursor[64];
 };
-
-/* A value that operators set while the daemon runs. NULL: there is none. The caller frees it. */
-int store_setting_get(struct store *s, const char *name, char **ret, struct cay_error *err);
-int store_setting_put(struct store *s, const char *name, const char *value, struct cay_error *err);

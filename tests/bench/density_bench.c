@@ -129,7 +129,6 @@ static double end_all(struct density *d)
 	for (size_t k = 0; k < d->n; k++) {
 		struct usage usage;
 
-		strv_done(&d->islands[k].isolation.degraded);
 		launched_reap(&d->islands[k], &usage);
 	}
 	launcher_tidy(&d->launcher);

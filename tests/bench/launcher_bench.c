@@ -153,7 +153,6 @@ static void run_island(struct launcher *l, const struct plan *plan, double ret_a
 	while (poll(&gone, 1, -1) != 1)
 		;
 	ret_at[PHASE_GONE] = now_us();
-	strv_done(&island.isolation.degraded);
 	launched_reap(&island, &usage);
 	pipes_done(&pipes);
 	ret_at[PHASE_REAPED] = now_us();

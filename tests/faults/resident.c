@@ -94,7 +94,6 @@ static int run(struct launcher *l, const struct plan *plan, struct cay_error *er
 		return -1;
 	pipes_close_theirs(&pipes);
 	well = stand_by(&island, &pipes);
-	strv_done(&island.isolation.degraded);
 	launched_reap(&island, &usage);
 	return well ? 0 : cay_fail(err, CAY_E_ENGINE, 0, "the program's end is not known");
 }

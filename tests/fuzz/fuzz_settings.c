@@ -2,6 +2,7 @@
 #include "fuzz.h"
 
 #include "base/buf.h"
+#include "core/address.h"
 #include "core/limit.h"
 #include "settings/settings.h"
 #include "spec/version.h"
@@ -47,9 +48,41 @@ static void check_paths(const struct strv *paths, bool home)
 	}
 }
 
+/* Kept as they are written again. */
+static void check_rules(const struct strv *rules)
+{
+	CHECK(rules->len <= EGRESS_RULES_MAX);
+	for (size_t i = 0; i < rules->len; i++) {
+		struct domain_rule rule;
+		struct cay_error err;
+		char text[DOMAIN_RULE_SIZE];
+
+		CHECK(domain_rule_parse(rules->items[i], &rule, &err) == 0);
+		domain_rule_text(&rule, text);
+		CHECK(strcmp(text, rules->items[i]) == 0);
+	}
+}
+
+static void check_network(const struct settings *s)
+{
+	CHECK(s->network_mode < NETWORK_MODES);
+	for (enum tier t = TIER_SANDBOX; t < TIERS; t++)
+		CHECK(s->tiers[t] < NETWORK_MODES);
+	check_rules(&s->network_allow);
+	check_rules(&s->network_block);
+	for (size_t i = 0; i < s->network_addresses.len; i++) {
+		struct address_rule rule;
+		struct cay_error err;
+
+		CHECK(address_rule_parse(s->network_addresses.items[i], &rule, &err) == 0);
+	}
+	CHECK(s->network_connections > 0 && s->network_idle_timeout > 0);
+}
+
 static void check_settings(const struct settings *s)
 {
 	check_limits(s);
+	check_network(s);
 	check_paths(&s->mount_read, true);
 	check_paths(&s->mount_write, true);
 	check_paths(&s->mount_forbid, true);

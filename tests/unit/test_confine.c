@@ -2,7 +2,7 @@
 #include "api/confine.h"
 #include "base/attr.h"
 #include "base/fd.h"
-#include "engine/landlock.h"
+#include "base/landlock.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -6,7 +6,7 @@
  */
 #include "base/attr.h"
 #include "base/fd.h"
-#include "engine/landlock.h"
+#include "base/landlock.h"
 #include "engine/native/island.h"
 #include "engine/native/launcher.h"
 #include "engine/pipes.h"

@@ -250,13 +250,11 @@ static void takes_responses(void **state)
 	ANSWER("HTTP/2.0 200 OK\r\n\r\n", "!505");
 }
 
-static enum http_event eof_after(enum http_kind kind, const char *text, bool no_body)
+static enum http_event eof_after(enum http_kind kind, const char *text)
 {
 	_cleanup_(http_parser_freep) struct http_parser *p = http_parser_new(kind, &limits);
 	_cleanup_(buf_done) struct buf seen = BUF(1000);
 
-	if (no_body)
-		http_parser_no_body(p);
 	feed(p, text, strlen(text), strlen(text), &seen);
 	return http_parse_eof(p);
 }
@@ -264,18 +262,14 @@ static enum http_event eof_after(enum http_kind kind, const char *text, bool no_
 static void knows_the_end_of_the_stream(void **state)
 {
 	(void)state;
-	assert_int_equal(eof_after(HTTP_RESPONSES, "HTTP/1.1 200 OK\r\n\r\nall", false),
-			 HTTP_GOT_END);
+	assert_int_equal(eof_after(HTTP_RESPONSES, "HTTP/1.1 200 OK\r\n\r\nall"), HTTP_GOT_END);
 	assert_int_equal(
-		eof_after(HTTP_RESPONSES, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nal", false),
+		eof_after(HTTP_RESPONSES, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nal"),
 		HTTP_BAD);
-	assert_int_equal(
-		eof_after(HTTP_RESPONSES, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n", true),
-		HTTP_MORE);
-	assert_int_equal(eof_after(HTTP_RESPONSES, "", false), HTTP_MORE);
-	assert_int_equal(eof_after(HTTP_REQUESTS, "GET / HT", false), HTTP_BAD);
-	assert_int_equal(eof_after(HTTP_REQUESTS, "GET / HTTP/1.1\r\n\r\n", false), HTTP_MORE);
-	assert_int_equal(eof_after(HTTP_REQUESTS, CHUNKED "5\r\nhello\r\n", false), HTTP_BAD);
+	assert_int_equal(eof_after(HTTP_RESPONSES, ""), HTTP_MORE);
+	assert_int_equal(eof_after(HTTP_REQUESTS, "GET / HT"), HTTP_BAD);
+	assert_int_equal(eof_after(HTTP_REQUESTS, "GET / HTTP/1.1\r\n\r\n"), HTTP_MORE);
+	assert_int_equal(eof_after(HTTP_REQUESTS, CHUNKED "5\r\nhello\r\n"), HTTP_BAD);
 }
 
 static void gives_the_head(void **state)

@@ -272,6 +272,68 @@ static void refuses_what_is_no_fd(void **state)
 	loop_remove(loop, &f); /* was not added: nothing happens */
 }
 
+static struct loop *inner;
+static size_t n_inner;
+
+static void on_inner(struct loop_fd *f, uint32_t events)
+{
+	(void)f;
+	(void)events;
+	n_inner++;
+}
+
+static void on_turn(struct loop_fd *f, uint32_t events)
+{
+	(void)f;
+	(void)events;
+	n_inner = 0;
+	loop_turn(inner, 2);
+	assert_in_range(n_inner, 1, 2);
+	note(1);
+}
+
+static void on_other(struct loop_fd *f, uint32_t events)
+{
+	(void)f;
+	(void)events;
+	note(2);
+	if (n_order >= 20)
+		loop_stop(loop);
+}
+
+/* All of five fds are always ready, and still get no more than two calls for the other's one. */
+static void takes_turns(void **state)
+{
+	struct loop_fd turn = {.ready = on_turn};
+	struct pair busy[5], other;
+	int ones = 0;
+
+	(void)state;
+	inner = loop_new();
+	assert_non_null(inner);
+	turn.fd = loop_epoll(inner);
+	assert_int_equal(loop_add(loop, &turn, EPOLLIN), 0);
+	for (size_t n = 0; n < ARRAY_LEN(busy); n++) {
+		pair_init(&busy[n], on_inner);
+		assert_int_equal(loop_add(inner, &busy[n].fd, EPOLLIN), 0);
+		assert_int_equal(write(busy[n].ends[1], "x", 1), 1);
+	}
+	pair_init(&other, on_other);
+	assert_int_equal(loop_add(loop, &other.fd, EPOLLIN), 0);
+	assert_int_equal(write(other.ends[1], "x", 1), 1);
+	assert_int_equal(loop_run(loop), 0);
+	for (size_t n = 0; n < n_order; n++)
+		ones += order[n] == 1;
+	assert_in_range(ones, n_order / 2 - 1, n_order / 2 + 1);
+	loop_remove(loop, &turn);
+	loop_free(inner);
+	for (size_t n = 0; n < ARRAY_LEN(busy); n++) {
+		(void)close(busy[n].ends[0]);
+		(void)close(busy[n].ends[1]);
+	}
+	pair_done(&other);
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, make_loop, free_loop)
 
 int main(void)
@@ -280,6 +342,7 @@ int main(void)
 		TEST(fires_in_order),       TEST(is_never_early),       TEST(moves_and_cancels),
 		TEST(keeps_many),           TEST(fires_again),          TEST(reads),
 		TEST(removes_what_is_next), TEST(hangups_come_unasked), TEST(refuses_what_is_no_fd),
+		TEST(takes_turns),
 	};
 
 	loop_free(NULL);

@@ -154,7 +154,6 @@ static int run_resident(void)
 		pipes_close_theirs(&pipes);
 		(void)fd_set_nonblock(pipes.ours[1], 0);
 		(void)!read(pipes.ours[1], text, sizeof(text) - 1);
-		strv_done(&island.isolation.degraded);
 		launched_reap(&island, &usage);
 		(void)printf("%s", text);
 	}

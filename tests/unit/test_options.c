@@ -28,13 +28,13 @@ static int note(void *ctx, const struct option_row *row, const char *value, stru
 }
 
 static const struct option_row rows[] = {
-	{'c', "code", "CODE", "the code", note},
-	{'e', "env", "K=V", "a variable", note},
-	{0, "env-file", "FILE", "many variables", note},
-	{'m', "memory", "SIZE", "how much", note},
-	{'q', "quiet", NULL, "say little", note},
-	{'v', "verbose", NULL, "say much", note},
-	{0, "json", NULL, "as JSON", note},
+	{'c', "code", "CODE", "the code", .set = note},
+	{'e', "env", "K=V", "a variable", .set = note},
+	{0, "env-file", "FILE", "many variables", .set = note},
+	{'m', "memory", "SIZE", "how much", .set = note},
+	{'q', "quiet", NULL, "say little", .set = note},
+	{'v', "verbose", NULL, "say much", .set = note},
+	{0, "json", NULL, "as JSON", .set = note},
 };
 
 #define WORDS_MAX 16
@@ -284,6 +284,33 @@ static void words_and_options_mix(void **state)
 	assert_int_equal(parse_mixed(W("a"), NULL, 0, &err), -1);
 }
 
+static void rows_that_store(void **state)
+{
+	struct stored {
+		const char *before, *code, *name;
+		bool first, json, last;
+	} got = {0};
+	static const struct option_row storing[] = {
+		{'c', "code", "CODE", "the code", OPTION_STORE(struct stored, code)},
+		{0, "name", "NAME", "its name", OPTION_STORE(struct stored, name)},
+		{0, "json", NULL, "as JSON", OPTION_STORE(struct stored, json)},
+	};
+	char verb[] = "verb", code[] = "-cfirst", again[] = "--code=last", json[] = "--json";
+	char *argv[] = {verb, code, again, json, NULL};
+	struct cay_error err;
+	bool dashes;
+	int rest;
+
+	(void)state;
+	assert_int_equal(
+		options_parse(storing, ARRAY_LEN(storing), 4, argv, &got, &rest, &dashes, &err), 0);
+	assert_ptr_equal(got.code, again + strlen("--code="));
+	assert_null(got.before);
+	assert_null(got.name);
+	assert_true(got.json);
+	assert_false(got.first || got.last);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -301,6 +328,7 @@ int main(void)
 		cmocka_unit_test(errors_of_rows_pass),
 		cmocka_unit_test(help),
 		cmocka_unit_test(words_and_options_mix),
+		cmocka_unit_test(rows_that_store),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -82,16 +82,14 @@ static void make(uint32_t island)
 {
 	struct plan *p = plan_of("true", 0);
 	struct service_report r;
-	struct isolation iso;
 
 	ask((struct service_request){.kind = SERVICE_MAKE, .island = island}, p, NULL);
 	r = client_hear();
 	assert_int_equal(r.kind, REPORT_READY);
 	assert_int_equal(r.island, island);
-	assert_int_equal(isolation_unpack(&r.isolation, &iso), 0);
-	assert_string_equal(iso.user, "userns");
-	assert_string_equal(iso.seccomp, "allowlist");
-	assert_int_equal(iso.degraded.len, 0);
+	assert_int_equal(r.isolation.user, HOLD_USERNS);
+	assert_int_equal(r.isolation.seccomp, HOLD_ALLOWLIST);
+	assert_int_equal(r.isolation.degraded, 0);
 	free(p);
 }
 
@@ -315,7 +313,10 @@ static void gives_a_terminal(void **state _unused_)
 static void refuses_what_is_no_request(void **state _unused_)
 {
 	static const int leads_out[] = {O_RDONLY | O_DIRECTORY, O_PATH};
-	static const uint32_t ours[] = {ORDER_LAST, ORDER_SCRATCH, ORDER_CGROUP, ORDER_OWN};
+	static const uint32_t ours[] = {ORDER_LAST, ORDER_SCRATCH, ORDER_CHECK, ORDER_CGROUP,
+					ORDER_OWN,  FLAG_OWN,      FLAG_MORE,   1u << 31};
+	/* Agents and terminals have more time, and no CPU time is counted of an agent. */
+	static const uint32_t commands[] = {ORDER_COMPILE, ORDER_TERMINAL, ORDER_AGENT};
 	struct service_request q = {.kind = 77};
 	struct plan *p = plan_of("true", 0);
 	char out[64];
@@ -356,6 +357,10 @@ static void refuses_what_is_no_request(void **state _unused_)
 				     "true", 0, out, sizeof(out))
 					 .kind,
 				 REPORT_FAILED);
+	for (size_t n = 0; n < ARRAY_LEN(ours) + ARRAY_LEN(commands); n++) {
+		q.flags = n < ARRAY_LEN(ours) ? ours[n] : commands[n - ARRAY_LEN(ours)];
+		assert_int_equal(act(q, "true", 0, out, sizeof(out)).kind, REPORT_FAILED);
+	}
 	assert_int_equal(command(5, 3, "echo well", out, sizeof(out)).kind, REPORT_EXITED);
 	assert_string_equal(out, "well\n");
 	end(5);

@@ -21,26 +21,7 @@
 #include <cmocka.h>
 
 #include "must_work.h"
-
-static void parse(struct settings *s, const char *file, const char *text)
-{
-	struct cay_error err;
-
-	if (settings_parse(s, file, text, &err) < 0)
-		fail_msg("%s", err.text);
-}
-
-static void check_refused(const char *text, const char *message, const char *hint)
-{
-	_cleanup_(settings_done) struct settings s;
-	struct cay_error err = {0};
-
-	settings_init(&s);
-	assert_int_equal(settings_parse(&s, "F", text, &err), -1);
-	assert_int_equal(err.code, CAY_E_INVALID);
-	assert_string_equal(err.text, message);
-	assert_string_equal(err.hint, hint);
-}
+#include "settings_support.h"
 
 static void defaults(void **state)
 {
@@ -166,7 +147,8 @@ static void unknown_words_get_a_suggestion(void **state)
 {
 	static const char keys[] = "memory, cpus, pids, disk, timeout, cpu_time, output, "
 				   "open_files, file_size";
-	static const char names[] = "limits, maximum, mounts, isolation, engine, serve, language";
+	static const char names[] = "limits, maximum, mounts, isolation, engine, network, "
+				    "tier, serve, language";
 	char hint[200];
 
 	(void)state;
@@ -296,7 +278,8 @@ static void shown_values_read_back(void **state)
 	parse(&s, "F",
 	      "[limits]\nmemory=5000001\ncpus=0.05\ntimeout=1.5\ncpu_time=90\noutput=1.5k\n"
 	      "[maximum]\ncpus=1023.999\nmemory=16t\ntimeout=7ms\n[mounts]\nread=/a b\nread=~/\n"
-	      "forbid=/x\n[isolation]\nallow_degraded=1\n[language python]\npath=/opt\nprefer=3\n");
+	      "forbid=/x\n[isolation]\nallow_degraded=1\n[network]\nmode=none\nallow=A.b:*\n"
+	      "address=[::1]:1\nrate=1k\n[tier standard]\nnetwork=full\n[language python]\npath=/opt\nprefer=3\n");
 	settings_show(&s, write_line, &first);
 	parse(&again, "G", buf_str(&first));
 	settings_show(&again, write_line, &second);
@@ -330,12 +313,12 @@ static void shows_origins(void **state)
 	(void)state;
 	settings_init(&s);
 	settings_show(&s, count_origin, n);
-	assert_int_equal(n[0], 2 * n_limit_rows + 9);
+	assert_int_equal(n[0], 2 * n_limit_rows + 21);
 	assert_int_equal(n[1], 0);
 	parse(&s, "F", "[limits]\nmemory=1g\n[mounts]\nread=/a\nread=/b\n");
 	n[0] = 0;
 	settings_show(&s, count_origin, n);
-	assert_int_equal(n[0], 2 * n_limit_rows + 11);
+	assert_int_equal(n[0], 2 * n_limit_rows + 23);
 	assert_int_equal(n[1], 3);
 }
 
@@ -402,6 +385,17 @@ static void example_is_true(void **state)
 	assert_memory_equal(&all.maximum, &s.maximum, sizeof(s.maximum));
 	assert_int_equal(all.allow_degraded, s.allow_degraded);
 	assert_int_equal(all.allow_direct, s.allow_direct);
+	assert_int_equal(all.network_mode, s.network_mode);
+	assert_int_equal(all.network_allow.len, 1);
+	assert_int_equal(all.network_block.len, 1);
+	assert_int_equal(all.network_addresses.len, 1);
+	assert_int_equal(all.network_check_names, s.network_check_names);
+	assert_int_equal(all.network_connections, s.network_connections);
+	assert_int_equal(all.network_total_connections, s.network_total_connections);
+	assert_int_equal(all.network_rate, s.network_rate);
+	assert_int_equal(all.network_bytes, s.network_bytes);
+	assert_int_equal(all.network_idle_timeout, s.network_idle_timeout);
+	assert_memory_equal(all.tiers, s.tiers, sizeof(s.tiers));
 	assert_int_equal(all.serve_max_runs, s.serve_max_runs);
 	assert_int_equal(all.serve_history_size, s.serve_history_size);
 	assert_int_equal(all.serve_hosts.len, 1);

@@ -7,21 +7,19 @@ static void opens_and_opens_again(void **state)
 {
 	struct store *s = open_store();
 	struct stat st;
-	char *value;
+	char key[KEY_SIZE];
+	struct key_record k;
 
 	(void)state;
 	assert_int_equal(stat(file, &st), 0);
 	assert_int_equal(st.st_mode & 07777, 0600);
 	assert_false(store_is_dirty(s));
-	OK(store_setting_get(s, "a", &value, &err));
-	assert_null(value);
-	OK(store_setting_put(s, "a", "1", &err));
-	OK(store_setting_put(s, "a", "2", &err));
+	make_key(s, "a", &k, key);
 	store_close(s);
 	s = open_store();
-	OK(store_setting_get(s, "a", &value, &err));
-	assert_string_equal(value, "2");
-	free(value);
+	OK(store_key_find(s, key, &k, &err));
+	assert_string_equal(k.name, "a");
+	key_record_done(&k);
 	store_close(s);
 	store_close(NULL);
 	assert_int_equal(ask("PRAGMA user_version"), 3);

@@ -36,7 +36,7 @@ static int play_open(pid_t pid);
 #define sys_move_mount(from, a, to, b, c) 0
 #define sys_pidfd_kill                    play_kill
 #define sys_pidfd_open                    play_open
-#define network_provide(to, by, err)      0
+#define network_provide(to, by, wires, err) 0
 #include "engine/native/launcher.c"
 #include "engine/native/stock.c"
 
@@ -209,7 +209,6 @@ static void see_end(struct launched *island)
 
 	CHECK(launcher_listen(island->control, &m, NULL) && m.kind == MESSAGE_EXITED);
 	launched_reap(island, &usage);
-	strv_done(&island->isolation.degraded);
 }
 
 static void run(struct launcher *l, const struct plan *p, bool held)

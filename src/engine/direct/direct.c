@@ -131,8 +131,7 @@ static int with_files(const struct run *run, const struct direct *d, island_file
 static void read_usage(struct usage *u, const struct rusage *r, uint64_t start_ns)
 {
 	u->wall_ms = clock_ms_since(start_ns);
-	u->cpu_ms = (double)(r->ru_utime.tv_sec + r->ru_stime.tv_sec) * 1e3 +
-		    (double)(r->ru_utime.tv_usec + r->ru_stime.tv_usec) / 1e3;
+	u->cpu_ms = (double)clock_cpu_us(r) / 1e3;
 	u->memory_peak_bytes = (uint64_t)r->ru_maxrss * 1024;
 }
 
@@ -215,14 +214,14 @@ int direct_run(const struct run *run, struct result *ret, struct cay_error *err)
 	int r = open_workspace(run->plan, &d, err);
 
 	ret->isolation = (struct isolation){
-		.user = "none",
-		.memory = "none",
-		.pids = "none",
-		.cpu = "none",
-		.disk = "none",
-		.seccomp = "none",
-		.network = "host",
-		.capabilities = "kept",
+		.user = HOLD_NONE,
+		.memory = HOLD_NONE,
+		.pids = HOLD_NONE,
+		.cpu = HOLD_NONE,
+		.disk = HOLD_NONE,
+		.seccomp = HOLD_NONE,
+		.network = HOLD_HOST,
+		.capabilities = HOLD_KEPT,
 	};
 	if (r == 0)
 		r = run_in(run, &d, ret, err);

@@ -112,11 +112,10 @@ static void remove_entry(struct removal *r, int dir, const char *name, unsigned 
 /* Takes the fd over. */
 static void empty_dir(struct removal *r, int dir, unsigned depth)
 {
-	DIR *d = fdopendir(dir);
+	DIR *d = fd_opendir(dir);
 
 	if (!d) {
 		(void)note(r, errno);
-		(void)close(dir);
 		return;
 	}
 	for (struct dirent *e; (e = readdir(d));)

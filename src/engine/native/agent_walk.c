@@ -87,23 +87,18 @@ static int enter(struct walk *w, int dir, const char *name, const char *cursor,
 		 struct cay_error *err)
 {
 	DIR *d;
-	int fd, r;
+	int r;
 
 	if (w->depth >= w->depth_max && w->deeper_fails)
 		return cay_fail(err, CAY_E_TOO_LARGE, 0, "%s lies deeper than %u directories",
 				w->path, w->depth_max);
 	if (w->depth >= w->depth_max)
 		return 0;
-	fd = walk_open(dir, name, false);
-	d = fd < 0 ? NULL : fdopendir(fd);
-	if (!d && (errno == EMFILE || errno == ENFILE || errno == ENOMEM)) {
-		(void)agent_fail(err, errno, "open", w->path);
-		fd_closep(&fd);
-		return -1;
-	}
+	d = fd_opendir(walk_open(dir, name, false));
+	if (!d && (errno == EMFILE || errno == ENFILE || errno == ENOMEM))
+		return agent_fail(err, errno, "open", w->path);
 	if (!d) {
 		w->a->end.skipped++;
-		fd_closep(&fd);
 		return 0;
 	}
 	r = walk_dir(w, d, cursor, err);
@@ -196,14 +191,11 @@ static int walk_dir(struct walk *w, DIR *d, const char *cursor, struct cay_error
 
 int walk_tree(struct walk *w, int dir, struct cay_error *err)
 {
-	DIR *d = fdopendir(dir);
+	DIR *d = fd_opendir(dir);
 	int r;
 
-	if (!d) {
-		(void)agent_fail(err, errno, "read the directory", w->a->path);
-		fd_closep(&dir);
-		return -1;
-	}
+	if (!d)
+		return agent_fail(err, errno, "read the directory", w->a->path);
 	w->depth = 0;
 	w->path[0] = '\0';
 	r = walk_dir(w, d, w->cursor && *w->cursor ? w->cursor : NULL, err);

@@ -2,6 +2,7 @@
 
 #include "base/attr.h"
 #include "base/fd.h"
+#include "core/limit.h"
 #include "engine/native/island.h"
 #include "engine/native/launcher.h"
 #include "engine/native/stock.h"
@@ -116,9 +117,9 @@ int launcher_make_bare(struct launcher *l, const struct plan *p, const struct ba
 	return -1;
 }
 
-static int note_degraded(struct isolation *iso, const char *limit, const char *how)
+static unsigned lacking(const char *limit, enum hold how)
 {
-	return strcmp(how, "none") == 0 ? strv_add(&iso->degraded, limit) : 0;
+	return how == HOLD_NONE ? limit_bit(limit_find(limit)) : 0;
 }
 
 int bare_judge(struct launched *i, const struct plan *p, const struct facts *f,
@@ -136,18 +137,15 @@ int bare_judge(struct launched *i, const struct plan *p, const struct facts *f,
 	if (f->no_new_privs != 1 || !f->in_cgroups || f->open_files > p->limits.open_files)
 		return cay_fail(err, CAY_E_NOT_ENFORCEABLE, 0,
 				"no_new_privs, cgroups or resource limits are not in force");
-	strv_done(&iso->degraded);
-	iso->user = "none";
-	iso->disk = "none";
-	iso->seccomp = "none";
-	iso->network = "host";
-	iso->capabilities = "none";
+	iso->user = HOLD_NONE;
+	iso->disk = HOLD_NONE;
+	iso->seccomp = HOLD_NONE;
+	iso->network = HOLD_HOST;
+	iso->capabilities = HOLD_NONE;
 	iso->no_new_privs = true;
-	return note_degraded(iso, "memory", iso->memory) < 0 ||
-			       note_degraded(iso, "cpus", iso->cpu) < 0 ||
-			       note_degraded(iso, "pids", iso->pids) < 0
-		       ? cay_fail(err, CAY_E_INTERNAL, ENOMEM, "note what is missing")
-		       : 0;
+	iso->degraded = lacking("memory", iso->memory) | lacking("cpus", iso->cpu) |
+			lacking("pids", iso->pids);
+	return 0;
 }
 
 void bare_ask_to_end(const struct launched *i)

@@ -396,19 +396,19 @@ static uint64_t limit_in_force(const struct cgroup *c, enum controller k)
 void cgroup_read_back(const struct cgroup *c, const struct limits *limits, struct isolation *ret)
 {
 	const uint64_t want[CONTROLLERS] = {limits->memory_bytes, limits->pids, limits->cpus_milli};
-	const char **how[CONTROLLERS] = {&ret->memory, &ret->pids, &ret->cpu};
+	enum hold *how[CONTROLLERS] = {&ret->memory, &ret->pids, &ret->cpu};
 
 	for (int k = 0; k < CONTROLLERS; k++) {
 		uint64_t v;
 
-		*how[k] = "none";
+		*how[k] = HOLD_NONE;
 		if (c->dir[k] < 0)
 			continue;
 		v = limit_in_force(c, (enum controller)k);
 		/* Memory is kept in whole pages. */
 		if (v > want[k] || (k == CONTROLLER_MEMORY ? v + 65536 < want[k] : v != want[k]))
 			continue;
-		*how[k] = c->host->v2[k] ? "cgroup2" : "cgroup1";
+		*how[k] = c->host->v2[k] ? HOLD_CGROUP2 : HOLD_CGROUP1;
 	}
 }
 
@@ -483,20 +483,16 @@ bool cgroup_is_empty(const struct cgroup *c)
 /* With the commands' own below it, where a live island left some. */
 static int remove_dir(int parent, const char *name)
 {
-	int dir;
 	DIR *d;
 
 	if (unlinkat(parent, name, AT_REMOVEDIR) == 0)
 		return 0;
-	dir = cgroup_open_dir(parent, name);
-	d = dir < 0 ? NULL : fdopendir(dir);
-	if (!d) {
-		fd_closep(&dir);
+	d = fd_opendir(cgroup_open_dir(parent, name));
+	if (!d)
 		return -EBUSY;
-	}
 	for (struct dirent *e; (e = readdir(d));)
 		if (strncmp(e->d_name, COMMAND_CGROUP, strlen(COMMAND_CGROUP)) == 0)
-			(void)unlinkat(dir, e->d_name, AT_REMOVEDIR);
+			(void)unlinkat(dirfd(d), e->d_name, AT_REMOVEDIR);
 	(void)closedir(d);
 	return unlinkat(parent, name, AT_REMOVEDIR) < 0 ? -errno : 0;
 }
@@ -519,13 +515,11 @@ void cgroup_remove(struct cgroup *c)
 /* Removes what can be: a directory with processes in it stays, whoever they belong to. */
 static int sweep_dir(int dir, int *ret_busy)
 {
-	int copy = cgroup_open_dir(dir, "."), n = 0;
-	DIR *d = copy < 0 ? NULL : fdopendir(copy);
+	DIR *d = fd_opendir_again(dir);
+	int n = 0;
 
-	if (!d) {
-		fd_closep(&copy);
+	if (!d)
 		return 0;
-	}
 	for (struct dirent *e; (e = readdir(d));) {
 		int r;
 

@@ -24,13 +24,9 @@
 
 void service_report(struct service *s, const struct service_report *r)
 {
-	const struct launcher *l = &s->launcher;
 	struct service_report whole = *r;
 
-	s->told = (struct service_stock){.islands = (uint32_t)l->n_ahead,
-					 .networks = (uint32_t)l->n_networks,
-					 .cgroups = (uint32_t)l->n_spare};
-	whole.stock = s->told;
+	whole.stock = s->told = launcher_stock(&s->launcher);
 	if (msg_send(s->asker.fd, &whole, sizeof(whole), NULL, 0) < 0)
 		loop_stop(s->loop); /* nobody is there any more */
 }
@@ -219,7 +215,7 @@ static bool oom_since(struct guest *g)
 
 static void note_what_holds(const struct guest *g, struct service_report *r)
 {
-	isolation_pack(&g->island.isolation, &r->isolation);
+	r->isolation = g->island.isolation;
 	if (g->island.bare)
 		r->uid = g->island.bare->user.uid;
 }
@@ -361,12 +357,12 @@ static void guest_report_end(struct guest *g, const struct usage *used, uid_t ui
 		.status = g->status,
 		.cause = (uint32_t)g->cause,
 		.usage = *used,
+		.isolation = g->island.isolation,
 		.uid = uid,
 	};
 
 	if (g->failed)
 		r.error = g->error;
-	isolation_pack(&g->island.isolation, &r.isolation);
 	service_report(g->service, &r);
 }
 
@@ -403,7 +399,6 @@ static void on_end(struct loop_fd *f, uint32_t events _unused_)
 		removal_start(s, &g->island.bare->workspace);
 	launched_reap(&g->island, &used);
 	guest_report_end(g, &used, uid);
-	strv_done(&g->island.isolation.degraded);
 	guest_forget(g);
 	(void)loop_after(s->loop, &s->stock, 0);
 }

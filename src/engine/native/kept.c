@@ -198,15 +198,12 @@ static bool split(const char *file, char name[ID_SIZE], const char **ret_suffix)
 
 unsigned kept_sweep(int dir, const char (*keep)[ID_SIZE], size_t n, bool *ret_gone)
 {
-	int copy = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *d = copy < 0 ? NULL : fdopendir(copy);
+	DIR *d = fd_opendir_again(dir);
 	unsigned removed = 0;
 
 	*ret_gone = false;
-	if (!d) {
-		fd_closep(&copy);
+	if (!d)
 		return 0;
-	}
 	for (struct dirent *e; (e = readdir(d));) {
 		char name[ID_SIZE];
 		const char *suffix;
@@ -228,13 +225,10 @@ unsigned kept_sweep(int dir, const char (*keep)[ID_SIZE], size_t n, bool *ret_go
 
 void kept_empty_gone(int dir)
 {
-	int copy = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *d = copy < 0 ? NULL : fdopendir(copy);
+	DIR *d = fd_opendir_again(dir);
 
-	if (!d) {
-		fd_closep(&copy);
+	if (!d)
 		return;
-	}
 	for (struct dirent *e; (e = readdir(d));) {
 		_cleanup_(fd_closep) int sub = -1;
 		char name[ID_SIZE];

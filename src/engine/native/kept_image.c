@@ -75,14 +75,11 @@ uint64_t kept_image_bytes(uint64_t disk_bytes)
 /* What all images together may still grow by. */
 static uint64_t promised(int dir)
 {
-	int copy = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *d = copy < 0 ? NULL : fdopendir(copy);
+	DIR *d = fd_opendir_again(dir);
 	uint64_t sum = 0;
 
-	if (!d) {
-		fd_closep(&copy);
+	if (!d)
 		return 0;
-	}
 	for (struct dirent *e; (e = readdir(d));) {
 		struct stat st;
 

@@ -1,7 +1,9 @@
 #include "engine/native/launcher.h"
 
 #include "base/attr.h"
+#include "base/clock.h"
 #include "base/fd.h"
+#include "core/limit.h"
 #include "engine/native/bare.h"
 #include "engine/native/confine.h"
 #include "engine/native/island.h"
@@ -240,7 +242,8 @@ static int spawn(struct launcher *l, const struct plan *p, const int stdio[3], b
 		 struct launched *i, struct cay_error *err)
 {
 	bool use_template = fits_template(l, p);
-	_cleanup_(fd_closep) int network = l->n_networks > 0 ? l->networks[--l->n_networks] : -1;
+	bool wired = p->network != NETWORK_NONE, pooled = !wired && l->n_networks > 0;
+	_cleanup_(fd_closep) int network = pooled ? l->networks[--l->n_networks] : -1;
 	_cleanup_(fd_closep) int theirs = -1, self = sys_pidfd_open(getpid());
 	int pair[2];
 
@@ -250,7 +253,7 @@ static int spawn(struct launcher *l, const struct plan *p, const int stdio[3], b
 		return cay_fail(err, CAY_E_ENGINE, errno, "make the control socket");
 	i->control = fd_above_stdio(pair[0]);
 	theirs = fd_above_stdio(pair[1]);
-	i->network = network >= 0 ? NETWORK_POOLED : stdio ? NETWORK_SENT : NETWORK_MADE;
+	i->network = pooled ? NETWORK_POOLED : stdio || wired ? NETWORK_SENT : NETWORK_MADE;
 	i->pid = clone_island(l, i, use_template, network);
 	if (i->pid == 0) {
 		struct island inside = {
@@ -304,7 +307,9 @@ static int provide(struct launcher *l, const struct plan *p, struct launched *i,
 	r = msg_send(i->control, &m, sizeof(m), tasks, n_tasks);
 	if (r < 0)
 		return cay_fail(err, CAY_E_ENGINE, -r, "talk to the island");
-	if (i->network == NETWORK_SENT && network_provide(user, i->control, err) < 0)
+	if (i->network == NETWORK_SENT &&
+	    network_provide(user, i->control, p->network != NETWORK_NONE ? i->wires : NULL, err) <
+		    0)
 		return -1;
 	cgroup_read_back(&i->cgroup, &p->limits, &i->isolation);
 	/* A workspace's file system ends with the island: its end may take time, which is not ours.
@@ -353,17 +358,16 @@ static int await_message(struct launched *i, enum message_kind kind, struct mess
 	return 0;
 }
 
-static int note_degraded(struct isolation *iso, bool allowed, const char *limit, const char *how,
+static int note_degraded(struct isolation *iso, bool allowed, const char *limit, enum hold how,
 			 struct cay_error *err)
 {
-	if (strcmp(how, "none") != 0)
+	if (how != HOLD_NONE)
 		return 0;
 	if (!allowed)
 		return cay_fail(err, CAY_E_NOT_ENFORCEABLE, 0,
 				"the limit %s is not in force on the island", limit);
-	return strv_add(&iso->degraded, limit) < 0
-		       ? cay_fail(err, CAY_E_INTERNAL, ENOMEM, "note what is missing")
-		       : 0;
+	iso->degraded |= limit_bit(limit_find(limit));
+	return 0;
 }
 
 int launched_judge(struct launched *i, const struct plan *p, const struct facts *f,
@@ -375,19 +379,21 @@ int launched_judge(struct launched *i, const struct plan *p, const struct facts 
 		return bare_judge(i, p, f, err);
 	if (facts_check(f, p, i->launcher->own_namespaces, err) < 0)
 		return -1;
-	strv_done(&iso->degraded);
-	iso->user = "userns";
-	iso->disk = i->kept == KEPT_IMAGE ? "loop" : i->kept == KEPT_PLAIN ? "none" : "tmpfs";
-	iso->seccomp = "allowlist";
+	iso->degraded = 0;
+	iso->user = HOLD_USERNS;
+	iso->disk = i->kept == KEPT_IMAGE   ? HOLD_LOOP
+		    : i->kept == KEPT_PLAIN ? HOLD_NONE
+					    : HOLD_TMPFS;
+	iso->seccomp = HOLD_ALLOWLIST;
 	iso->landlock = f->landlock;
-	iso->network = "none";
-	iso->capabilities = "none";
+	iso->network = network_hold((enum network_mode)p->network);
+	iso->capabilities = HOLD_NONE;
 	iso->no_new_privs = true;
 	iso->read_only_root = true;
 	iso->namespaces = (1u << NAMESPACES) - 1;
 	/* Counted per user and user namespace: as good as a cgroup, where the kernel does that. */
-	if (strcmp(iso->pids, "none") == 0 && f->processes <= p->limits.pids + 1)
-		iso->pids = "rlimit";
+	if (iso->pids == HOLD_NONE && f->processes <= p->limits.pids + 1)
+		iso->pids = HOLD_RLIMIT;
 	if (note_degraded(iso, p->allow_degraded, "memory", iso->memory, err) < 0 ||
 	    note_degraded(iso, p->allow_degraded, "cpus", iso->cpu, err) < 0 ||
 	    note_degraded(iso, p->allow_degraded, "pids", iso->pids, err) < 0 ||
@@ -395,7 +401,7 @@ int launched_judge(struct launched *i, const struct plan *p, const struct facts 
 		return -1;
 	/* Without a cgroup only each process alone is counted, by its rlimit. */
 	if (p->limits.cpu_time_ms && i->cgroup.unified < 0 &&
-	    note_degraded(iso, p->allow_degraded, "cpu_time", "none", err) < 0)
+	    note_degraded(iso, p->allow_degraded, "cpu_time", HOLD_NONE, err) < 0)
 		return -1;
 	return 0;
 }
@@ -431,6 +437,8 @@ void launched_init(struct launched *i, struct launcher *l)
 			       .cgroup = CGROUP_NONE};
 	for (size_t n = 0; n < PLAN_MOUNTS_MAX; n++)
 		i->hostdirs[n] = HOSTDIR_NONE;
+	for (size_t n = 0; n < EGRESS_FDS; n++)
+		i->wires[n] = -1;
 }
 
 /* Clones an island and gives it what it needs; without stdio it waits for its program. */
@@ -609,8 +617,7 @@ void launched_reap(struct launched *i, struct usage *ret)
 	if (i->pid > 0)
 		while (wait4(i->pid, NULL, 0, &used) < 0 && errno == EINTR)
 			;
-	ret->cpu_ms = (double)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) * 1e3 +
-		      (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec) / 1e3;
+	ret->cpu_ms = (double)clock_cpu_us(&used) / 1e3;
 	ret->memory_peak_bytes = (uint64_t)used.ru_maxrss * 1024;
 	ret->processes_peak = 0;
 	cgroup_usage(&i->cgroup, ret);
@@ -620,6 +627,7 @@ void launched_reap(struct launched *i, struct usage *ret)
 	fd_closep(&i->control);
 	outbox_done(&i->orders);
 	fd_closep(&i->scratch);
+	wires_close(i->wires);
 	for (size_t n = 0; n < PLAN_MOUNTS_MAX; n++)
 		hostdir_done(&i->hostdirs[n]);
 	stock_leave_mounts(i);

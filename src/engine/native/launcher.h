@@ -24,6 +24,8 @@
 #include "engine/native/ids.h"
 #include "engine/native/kept.h"
 #include "engine/native/network.h"
+#include "engine/native/wires.h"
+#include "engine/service.h"
 #include "policy/mounts.h"
 #include "policy/plan.h"
 
@@ -80,6 +82,15 @@ int launcher_make_ahead(struct launcher *l, const struct plan *like, size_t n,
 			struct cay_error *err);
 
 /*
+ * Makes one thing that is short of so many, so that nobody waits for more: a network, or an
+ * island ahead like this plan's (NULL: none). 0, 1 where nothing is short, or -1.
+ */
+int launcher_restock(struct launcher *l, size_t networks, const struct plan *like, size_t ahead,
+		     struct cay_error *err);
+
+struct service_stock launcher_stock(const struct launcher *l);
+
+/*
  * From now on the file systems of an island that is gone are kept until
  * launcher_tidy(), so that nobody waits for their end. Call that when the answer
  * is out; past a few, the next island's end does it.
@@ -96,7 +107,8 @@ struct launched {
 	struct outbox orders; /* that a busy PID 1 did not take yet, where control does not block */
 	int mounts;           /* its mount namespace, where its end can wait; else -1 */
 	enum network_way network;
-	int scratch; /* where held: the root of its writable file system; else -1 */
+	int wires[EGRESS_FDS]; /* where it has a way out: wires.h; else -1 */
+	int scratch;           /* where held: the root of its writable file system; else -1 */
 	struct cgroup cgroup;
 	uint32_t first_id; /* of its host ids; 0: it has no range */
 	struct hostdir hostdirs[PLAN_MOUNTS_MAX];

@@ -259,10 +259,8 @@ static int run_island(struct launcher *l, const struct run *run, struct result *
 		ret->compile = this.compile;
 		watch_conclude(&watched, &run->plan->limits, this.status, ret);
 		ret->isolation = island->isolation;
-		island->isolation.degraded = (struct strv){0};
 		r = with_files(run, island, run->files_out, err);
 	}
-	strv_done(&island->isolation.degraded);
 	launched_reap(island, &ret->usage);
 	ret->usage.wall_ms = clock_ms_since(this.start_ns);
 	return r;

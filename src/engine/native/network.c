@@ -3,6 +3,7 @@
 #include "base/attr.h"
 #include "base/fd.h"
 #include "engine/native/island.h"
+#include "engine/native/wires.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -19,6 +20,7 @@
 /* Shared with the process that makes it, which borrows the launcher's memory. */
 struct maker {
 	int user_namespace, control;
+	int *wires; /* or NULL */
 	struct cay_error *err;
 };
 
@@ -28,7 +30,7 @@ static int fail(struct cay_error *err, const char *what)
 }
 
 /* Not by a clone flag: there, the launcher would have to wait for it. */
-int network_make(struct cay_error *err)
+static int make(int *wires, struct cay_error *err)
 {
 	struct ifreq lo = {.ifr_name = "lo", .ifr_flags = IFF_UP};
 	_cleanup_(fd_closep) int sock = -1;
@@ -36,7 +38,9 @@ int network_make(struct cay_error *err)
 	if (unshare(CLONE_NEWNET) < 0)
 		return fail(err, "make a network namespace");
 	sock = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	return sock < 0 || ioctl(sock, SIOCSIFFLAGS, &lo) < 0 ? fail(err, "bring up loopback") : 0;
+	if (sock < 0 || ioctl(sock, SIOCSIFFLAGS, &lo) < 0)
+		return fail(err, "bring up loopback");
+	return wires ? wires_lay(wires, err) : 0;
 }
 
 int network_make_apart(int own)
@@ -44,7 +48,7 @@ int network_make_apart(int own)
 	struct cay_error err;
 	int fd = -1;
 
-	if (network_make(&err) == 0)
+	if (make(NULL, &err) == 0)
 		fd = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
 	if (setns(own, CLONE_NEWNET) < 0)
 		abort(); /* this process is in the wrong network for good: nothing is safe to do */
@@ -63,7 +67,7 @@ static int make_for_island(void *arg)
 		errno = -m->user_namespace;
 	if (m->user_namespace < 0 || setns(m->user_namespace, CLONE_NEWUSER) < 0)
 		return fail(m->err, "enter the island's user namespace");
-	if (network_make(m->err) < 0)
+	if (make(m->wires, m->err) < 0)
 		return -1;
 	net = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
 	if (net < 0)
@@ -75,14 +79,17 @@ static int make_for_island(void *arg)
 /*
  * vfork by hand, as init starts the program: there is nothing to copy, and the
  * launcher, which has done its part, sleeps meanwhile. What it made outlives it
- * by the fd on its way. No signal tells of its end: a caller may count those.
+ * by the fd on its way. No signal tells of its end: a caller may count those. The fds
+ * it opens are the launcher's, too.
  */
-int network_provide(int user_namespace, int control, struct cay_error *err)
+int network_provide(int user_namespace, int control, int *wires, struct cay_error *err)
 {
 	static char stack[MAKER_STACK] __attribute__((aligned(16)));
-	struct maker m = {.user_namespace = user_namespace, .control = control, .err = err};
+	struct maker m = {
+		.user_namespace = user_namespace, .control = control, .wires = wires, .err = err};
 	int status = -1;
-	pid_t pid = clone(make_for_island, stack + sizeof(stack), CLONE_VM | CLONE_VFORK, &m);
+	pid_t pid = clone(make_for_island, stack + sizeof(stack),
+			  CLONE_VM | CLONE_VFORK | CLONE_FILES, &m);
 
 	if (pid < 0)
 		return fail(err, "start the network's process");
@@ -101,7 +108,7 @@ int network_enter(struct island *i, struct cay_error *err)
 	ssize_t n;
 
 	if (i->network != NETWORK_SENT)
-		return i->network == NETWORK_MADE ? network_make(err) : 0;
+		return i->network == NETWORK_MADE ? make(NULL, err) : 0;
 	n = msg_recv(i->control, &m, sizeof(m), &net, 1, &n_fds);
 	if (n != (ssize_t)sizeof(m) || m.kind != MESSAGE_NETWORK || n_fds != 1)
 		return cay_fail(err, CAY_E_ENGINE, 0, "the launcher sent no network");

@@ -1,5 +1,6 @@
 /*
- * network.h: the island's network: loopback, and nothing else.
+ * network.h: the island's network: loopback, and nothing else; or wired, so that cay-egress
+ * carries what leaves it.
  *
  * To make a network takes a third of a set-up. Where the launcher would only wait,
  * a process of its own makes it, in the island's user namespace, while init lays
@@ -18,17 +19,15 @@ enum network_way {
 	NETWORK_POOLED, /* the launcher was in it at the clone */
 };
 
-/* For the calling process, with loopback up. */
-int network_make(struct cay_error *err);
-
 /* One that nobody is in: its fd, or -1. own: the calling process's, which it comes back to. */
 int network_make_apart(int own);
 
 /*
  * The launcher's: makes a network in an island's user namespace, an fd or why there
- * is none (-errno), and sends it there by control.
+ * is none (-errno), and sends it there by control. wires: it is wired, and these are the
+ * caller's (wires.h); or NULL.
  */
-int network_provide(int user_namespace, int control, struct cay_error *err);
+int network_provide(int user_namespace, int control, int *wires, struct cay_error *err);
 
 /* The step. */
 int network_enter(struct island *i, struct cay_error *err);

@@ -1,6 +1,7 @@
 #include "engine/native/orders.h"
 
 #include "base/attr.h"
+#include "base/clock.h"
 #include "base/fd.h"
 #include "engine/native/bare.h"
 #include "engine/native/confine.h"
@@ -162,9 +163,7 @@ static void tell_end(const struct island *i, pid_t pid, int status, const struct
 			continue;
 		commands[n].pid = 0;
 		m.command = commands[n].number;
-		m.spent.cpu_us =
-			(uint64_t)(used->ru_utime.tv_sec + used->ru_stime.tv_sec) * 1000000 +
-			(uint64_t)(used->ru_utime.tv_usec + used->ru_stime.tv_usec);
+		m.spent.cpu_us = clock_cpu_us(used);
 		m.spent.memory_peak_bytes = (uint64_t)used->ru_maxrss * 1024;
 		tell(i, &m);
 		return;

@@ -3,8 +3,8 @@
 #include "base/attr.h"
 #include "base/buf.h"
 #include "base/fd.h"
+#include "base/landlock.h"
 #include "core/limit.h"
-#include "engine/landlock.h"
 #include "engine/native/hostdir.h"
 #include "engine/native/launcher.h"
 #include "engine/native/mount.h"
@@ -153,7 +153,7 @@ static void probe_cgroups(struct list *l, const struct cgroups *host,
 	struct isolation seen = {0};
 	struct cgroup c;
 	struct cay_error err;
-	const char *how[CONTROLLERS] = {"none", "none", "none"};
+	enum hold how[CONTROLLERS] = {HOLD_NONE, HOLD_NONE, HOLD_NONE};
 
 	for (size_t i = 0; i < n_limit_rows; i++)
 		limit_set(&limits, &limit_rows[i], limit_rows[i].initial);
@@ -168,10 +168,10 @@ static void probe_cgroups(struct list *l, const struct cgroups *host,
 		struct probe *p = add(l, controls[k], true);
 
 		/* The island's user namespace has a count of its own, which its rlimit bounds. */
-		if (k == CONTROLLER_PIDS && strcmp(how[k], "none") == 0)
-			how[k] = "rlimit";
-		p->ok = strcmp(how[k], "none") != 0;
-		(void)snprintf(p->how, sizeof(p->how), "%s", p->ok ? how[k] : "cgroup");
+		if (k == CONTROLLER_PIDS && how[k] == HOLD_NONE)
+			how[k] = HOLD_RLIMIT;
+		p->ok = how[k] != HOLD_NONE;
+		(void)snprintf(p->how, sizeof(p->how), "%s", p->ok ? hold_name(how[k]) : "cgroup");
 		if (p->ok)
 			continue;
 		if (host->dir[k] < 0)
@@ -249,7 +249,7 @@ static int make_plan(struct plan **ret, struct cay_error *err)
 }
 
 /* The whole thing, as `cay run -- true` would do it. */
-static int try_island(struct launcher *launcher, struct isolation *ret, struct cay_error *err)
+static int try_island(struct launcher *launcher, struct cay_error *err)
 {
 	_cleanup_(pipes_done) struct pipes pipes = PIPES_NONE;
 	struct plan *plan = NULL;
@@ -267,7 +267,6 @@ static int try_island(struct launcher *launcher, struct isolation *ret, struct c
 
 		(void)poll(&end, 1, 10000);
 		launched_kill(&island);
-		*ret = island.isolation;
 		launched_reap(&island, &usage);
 	}
 	free(plan);
@@ -292,17 +291,15 @@ static void probe_island(struct list *l, struct launcher *launcher,
 			 const struct surroundings *around)
 {
 	struct probe *p = add(l, "default run", true);
-	struct isolation iso = {0};
 	struct cay_error err;
 
-	p->ok = try_island(launcher, &iso, &err) == 0;
+	p->ok = try_island(launcher, &err) == 0;
 	(void)snprintf(p->how, sizeof(p->how), "cay run -- true");
 	if (!p->ok) {
 		say(p, "%s", err.text);
 		todo(p, err.hint[0] ? err.hint : "see the rows above");
 		todo_in_container(p, around, launcher->cgroups.dir[CONTROLLER_MEMORY] >= 0);
 	}
-	strv_done(&iso.degraded);
 }
 
 size_t probe_all(struct probe ret[PROBES_MAX])

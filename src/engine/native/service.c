@@ -120,8 +120,7 @@ static int do_command(struct guest *g, const struct service_request *q, const st
 		      const int fds[3], struct cay_error *err)
 {
 	if (g->single || q->command == 0 || q->command == CHECK_COMMAND ||
-	    command_find(g, q->command) ||
-	    q->flags & (ORDER_LAST | ORDER_SCRATCH | ORDER_CGROUP | ORDER_OWN))
+	    command_find(g, q->command))
 		return cay_fail(err, CAY_E_INVALID, 0, "command %u can't be started", q->command);
 	if (g->frozen)
 		return cay_fail(err, CAY_E_CONFLICT, 0, "the island is paused");
@@ -176,7 +175,7 @@ static int do_ahead(struct service *s, const struct service_request *q, const st
 		return cay_fail(err, CAY_E_INTERNAL, ENOMEM, "keep islands ready");
 	free(s->ahead);
 	s->ahead = copy;
-	s->n_ahead = size_min(q->command, AHEAD_MAX);
+	s->n_ahead = q->command;
 	(void)loop_after(s->loop, &s->stock, 0);
 	return 0;
 }
@@ -286,12 +285,17 @@ static bool fd_ok(int fd)
 	return S_ISSOCK(st.st_mode) || (S_ISFIFO(st.st_mode) && fs.f_type == PIPEFS_MAGIC);
 }
 
-/* Only what makes something can be without an island, and only that tells of a caller. */
+/* What each kind may ask for: the rest is the launcher's own to say. */
 static bool flags_ok(const struct service_request *q)
 {
-	bool makes = q->kind == SERVICE_RUN || q->kind == SERVICE_MAKE;
+	static const uint32_t may[] = {
+		[SERVICE_RUN] = FLAG_TELL_READY | FLAG_COLD | FLAG_BARE | FLAG_PEER,
+		[SERVICE_MAKE] = FLAG_OWN | FLAG_COLD | FLAG_BARE | FLAG_PEER,
+		[SERVICE_COMMAND] = FLAG_TELL_READY | ORDER_COMPILE | ORDER_TERMINAL | ORDER_AGENT,
+		[SERVICE_SWEEP] = FLAG_MORE,
+	};
 
-	return !(q->flags & (FLAG_BARE | FLAG_PEER)) || (makes && q->flags & FLAG_BARE);
+	return !(q->flags & ~may[q->kind]) && (!(q->flags & FLAG_PEER) || q->flags & FLAG_BARE);
 }
 
 /* Times in the request are what is left of the plan's: no way around the operator's. */
@@ -372,9 +376,9 @@ static void on_request(struct loop_fd *f, uint32_t events _unused_)
 /* It was reported with the last that happened, and has grown since. */
 static void tell_stock(struct service *s)
 {
-	const struct launcher *l = &s->launcher;
+	struct service_stock now = launcher_stock(&s->launcher);
 
-	if (l->n_ahead != s->told.islands || l->n_networks != s->told.networks)
+	if (now.islands != s->told.islands || now.networks != s->told.networks)
 		service_report(s, &(struct service_report){.kind = REPORT_STOCK});
 }
 
@@ -382,19 +386,10 @@ static void tell_stock(struct service *s)
 static void on_stock(struct loop_timer *t)
 {
 	struct service *s = t->ctx;
-	struct launcher *l = &s->launcher;
 	struct cay_error unused;
-	int r = 0;
 
-	launcher_tidy(l);
-	if (l->many_ids && l->n_networks < NETWORKS_READY)
-		r = launcher_fill_networks(l, l->n_networks + 1, &unused);
-	else if (s->ahead && (l->n_ahead < s->n_ahead || !l->ahead_plan ||
-			      !plan_fits_island(l->ahead_plan, s->ahead)))
-		r = launcher_make_ahead(l, s->ahead, l->n_ahead + 1, &unused);
-	else
-		r = 1;
-	if (r == 0)
+	launcher_tidy(&s->launcher);
+	if (launcher_restock(&s->launcher, NETWORKS_READY, s->ahead, s->n_ahead, &unused) == 0)
 		(void)loop_after(s->loop, t, 0);
 	else
 		tell_stock(s);

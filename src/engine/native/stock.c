@@ -109,6 +109,27 @@ int launcher_fill_networks(struct launcher *l, size_t n, struct cay_error *err)
 	return 0;
 }
 
+int launcher_restock(struct launcher *l, size_t networks, const struct plan *like, size_t ahead,
+		     struct cay_error *err)
+{
+	if (l->many_ids && l->n_networks < size_min(networks, NETWORK_POOL_MAX))
+		return launcher_fill_networks(l, l->n_networks + 1, err);
+	if (!like)
+		return 1;
+	if (l->ahead_plan && !plan_fits_island(l->ahead_plan, like))
+		return launcher_make_ahead(l, like, size_min(ahead, 1), err);
+	return l->n_ahead < size_min(ahead, AHEAD_MAX)
+		       ? launcher_make_ahead(l, like, l->n_ahead + 1, err)
+		       : 1;
+}
+
+struct service_stock launcher_stock(const struct launcher *l)
+{
+	return (struct service_stock){.islands = (uint32_t)l->n_ahead,
+				      .networks = (uint32_t)l->n_networks,
+				      .cgroups = (uint32_t)l->n_spare};
+}
+
 void launcher_tidy_later(struct launcher *l)
 {
 	l->max_remains = REMAINS_MAX;

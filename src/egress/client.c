@@ -1,0 +1,154 @@
+#include "egress/client.h"
+
+#include "base/attr.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/helper.h"
+#include "egress/start.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define NUMBER 1 /* of the only network */
+
+#define HELLO_MS  10000
+#define CLOSED_MS 2000
+
+static union {
+	struct egress_answer fixed;
+	char bytes[EGRESS_ANSWER_MAX];
+} answer;
+
+/* What it logs is for a daemon's journal: here the run's result says the same. */
+static int be_silent(void)
+{
+	_cleanup_(fd_closep) int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+	for (int n = 0; n < 3; n++)
+		if (null < 0 || dup2(null, n) < 0)
+			return -errno;
+	return 0;
+}
+
+int egress_client_start(struct egress_client *c, const struct settings *s, struct cay_error *err)
+{
+	_cleanup_(fd_closep) int program = helper_open("cay-egress"), settings = -1, theirs = -1;
+	pid_t self = getpid();
+	int pair[2];
+
+	*c = EGRESS_CLIENT_NONE;
+	if (program < 0) {
+		(void)cay_fail(err, CAY_E_ENGINE, -program,
+			       "find cay-egress, which carries an island's connections");
+		return cay_hint(err, "it is beside cay where that was built, and in libexec/cay "
+				     "where it was installed");
+	}
+	settings = egress_settings(s);
+	if (settings < 0)
+		return cay_fail(err, CAY_E_INTERNAL, -settings, "hand the settings on");
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+		return cay_fail(err, CAY_E_INTERNAL, errno, "start cay-egress");
+	c->channel = pair[0];
+	theirs = pair[1];
+	c->pid = fork();
+	if (c->pid == 0) {
+		/* Ctrl-C is for the program. */
+		(void)setpgid(0, 0);
+		if (be_silent() < 0)
+			_exit(126);
+		egress_become(program, theirs, settings, self);
+	}
+	if (c->pid < 0) {
+		fd_closep(&c->channel);
+		c->pid = 0;
+		return cay_fail(err, CAY_E_INTERNAL, errno, "start cay-egress");
+	}
+	return 0;
+}
+
+/* The next answer of this kind within a time: its length, or -errno. */
+static ssize_t await(const struct egress_client *c, uint32_t kind, int ms,
+		     struct egress_answer *ret)
+{
+	uint64_t deadline = clock_now_ns() + (uint64_t)ms * 1000000;
+	size_t n_fds;
+	ssize_t n;
+
+	do {
+		struct pollfd wait = {.fd = c->channel, .events = POLLIN};
+		uint64_t now = clock_now_ns();
+		int left = now < deadline ? (int)((deadline - now) / 1000000) + 1 : 0;
+
+		if (poll(&wait, 1, left) == 0)
+			return -ETIMEDOUT;
+		n = msg_recv(c->channel, ret, EGRESS_ANSWER_MAX, NULL, 0, &n_fds);
+		if (n == 0)
+			return -EPIPE;
+		if (n < 0 && n != -EINTR)
+			return n;
+		if (n >= (ssize_t)sizeof(*ret) && ret->kind == ANSWER_FAILED)
+			return -ECANCELED;
+	} while (n < (ssize_t)sizeof(*ret) || ret->kind != kind);
+	return n;
+}
+
+static int failed(const struct egress_answer *a, ssize_t r, struct cay_error *err)
+{
+	if (r != -ECANCELED)
+		return cay_fail(err, CAY_E_ENGINE, (int)-r, "start cay-egress");
+	*err = a->error;
+	cay_error_mend(err);
+	return -1;
+}
+
+int egress_client_open(struct egress_client *c, const struct egress_rules *r,
+		       const int wires[EGRESS_FDS], struct cay_error *err)
+{
+	static char packet[EGRESS_REQUEST_MAX];
+	struct egress_answer *a = &answer.fixed;
+	ssize_t n = egress_pack(EGRESS_OPEN, NUMBER, r, packet);
+
+	if (n > 0)
+		n = msg_send(c->channel, packet, (size_t)n, wires, EGRESS_FDS);
+	if (n == 0)
+		n = await(c, ANSWER_HELLO, HELLO_MS, a);
+	return n < 0 ? failed(a, n, err) : 0;
+}
+
+/* It told nothing: that it is lost is all that is known. */
+static void note_lost(struct egress_log *ret)
+{
+	ret->entries = calloc(1, sizeof(*ret->entries));
+	if (!ret->entries)
+		return;
+	ret->entries[0] = (struct egress_entry){
+		.name = "*", .verdict = VERDICT_FAILED, .why = WHY_LOST, .times = 1};
+	ret->n = 1;
+}
+
+void egress_client_end(struct egress_client *c, struct egress_log *ret)
+{
+	const struct egress_request q = {.kind = EGRESS_CLOSE, .number = NUMBER};
+	struct egress_answer *a = &answer.fixed;
+	ssize_t n = -EPIPE;
+
+	*ret = (struct egress_log){0};
+	if (c->pid == 0)
+		return;
+	if (msg_send(c->channel, &q, sizeof(q), NULL, 0) == 0)
+		n = await(c, ANSWER_CLOSED, CLOSED_MS, a);
+	if (n < 0 || egress_unpack(a, (size_t)n, ret) < 0)
+		note_lost(ret);
+	(void)kill(c->pid, SIGKILL);
+	while (waitpid(c->pid, NULL, 0) < 0 && errno == EINTR)
+		;
+	fd_closep(&c->channel);
+	*c = EGRESS_CLIENT_NONE;
+}

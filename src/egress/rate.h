@@ -1,0 +1,19 @@
+/*
+ * rate.h: so many bytes a second, with a tenth of a second's worth at once. Pure.
+ */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct rate {
+	uint64_t per_second; /* 0: as many as there are */
+	uint64_t level;      /* that may go now */
+	uint64_t at_ns;      /* when that was so */
+};
+
+/* How many may go now. */
+size_t rate_room(struct rate *r, uint64_t now_ns);
+
+/* These went; not more than there was room for. */
+void rate_use(struct rate *r, size_t bytes);

@@ -1,0 +1,44 @@
+#include "egress/wire.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+ssize_t egress_pack(enum egress_request_kind kind, uint64_t number, const struct egress_rules *r,
+		    char ret[EGRESS_REQUEST_MAX])
+{
+	const struct egress_request q = {
+		.kind = (uint32_t)kind, .mode = (uint32_t)r->mode, .number = number};
+
+	if (r->len > EGRESS_REQUEST_MAX - sizeof(q))
+		return -EMSGSIZE;
+	memcpy(ret, &q, sizeof(q));
+	if (r->len > 0)
+		memcpy(ret + sizeof(q), r->text, r->len);
+	return (ssize_t)(sizeof(q) + r->len);
+}
+
+static bool entry_ok(const struct egress_entry *e)
+{
+	return e->verdict < VERDICTS && e->why < WHYS &&
+	       memchr(e->name, '\0', sizeof(e->name)) != NULL;
+}
+
+int egress_unpack(const struct egress_answer *a, size_t len, struct egress_log *ret)
+{
+	size_t n = a->n_entries;
+
+	*ret = (struct egress_log){.unlisted = a->unlisted};
+	if (n > EGRESS_ENTRIES_MAX || len != sizeof(*a) + n * sizeof(struct egress_entry))
+		return -EBADMSG;
+	ret->entries = calloc(n + 1, sizeof(struct egress_entry));
+	if (!ret->entries)
+		return -ENOMEM;
+	memcpy(ret->entries, a + 1, n * sizeof(struct egress_entry));
+	for (ret->n = 0; ret->n < n; ret->n++)
+		if (!entry_ok(&ret->entries[ret->n])) {
+			egress_log_done(ret);
+			return -EBADMSG;
+		}
+	return 0;
+}

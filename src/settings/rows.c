@@ -1,0 +1,83 @@
+#include "settings/rows.h"
+
+#include "base/attr.h"
+#include "core/egress.h"
+#include "core/limit.h"
+#include "settings/settings.h"
+
+static const struct row mount_rows[] = {
+	{"read", ROW_HOME_PATHS, offsetof(struct settings, mount_read), 0, 0, 0},
+	{"write", ROW_HOME_PATHS, offsetof(struct settings, mount_write), 0, 0, 0},
+	{"forbid", ROW_HOME_PATHS, offsetof(struct settings, mount_forbid), 0, 0, 0},
+};
+
+static const struct row isolation_rows[] = {
+	{"allow_degraded", ROW_BOOL, offsetof(struct settings, allow_degraded), 0, 0, 0},
+};
+
+static const struct row engine_rows[] = {
+	{"direct", ROW_BOOL, offsetof(struct settings, allow_direct), 1, 0, 0},
+};
+
+static const struct row network_rows[] = {
+	{"mode", ROW_NETWORK, offsetof(struct settings, network_mode), NETWORK_FULL, 0, 0},
+	{"allow", ROW_RULES, offsetof(struct settings, network_allow), 0, 0, 0},
+	{"block", ROW_RULES, offsetof(struct settings, network_block), 0, 0, 0},
+	{"address", ROW_ADDRESSES, offsetof(struct settings, network_addresses), 0, 0, 0},
+	{"check_names", ROW_BOOL, offsetof(struct settings, network_check_names), 1, 0, 0},
+	{"connections", ROW_COUNT, offsetof(struct settings, network_connections), 256, 100000, 1},
+	{"total_connections", ROW_COUNT, offsetof(struct settings, network_total_connections), 4096,
+	 1000000, 1},
+	{"rate", ROW_SIZE, offsetof(struct settings, network_rate), 0, 1ull << 44, 0},
+	{"bytes", ROW_SIZE, offsetof(struct settings, network_bytes), 0, 1ull << 50, 0},
+	{"idle_timeout", ROW_COUNT, offsetof(struct settings, network_idle_timeout), 300, 86400, 1},
+};
+
+static const struct row tier_rows[] = {
+	{"network", ROW_NETWORK, 0, 0, 0, 0},
+};
+
+static const struct row serve_rows[] = {
+	{"max_runs", ROW_COUNT, offsetof(struct settings, serve_max_runs), 256, 10000, 0},
+	{"max_sandboxes", ROW_COUNT, offsetof(struct settings, serve_max_sandboxes), 100, 10000, 0},
+	{"history_days", ROW_COUNT, offsetof(struct settings, serve_history_days), 30, 3650, 0},
+	{"history_size", ROW_SIZE, offsetof(struct settings, serve_history_size), 1ull << 30,
+	 1ull << 44, 0},
+	{"audit_days", ROW_COUNT, offsetof(struct settings, serve_audit_days), 90, 3650, 0},
+	{"host", ROW_HOSTS, offsetof(struct settings, serve_hosts), 0, 0, 0},
+	{"mode", ROW_MODE, offsetof(struct settings, serve_mode), MODE_ALL, 0, 0},
+	{"direct_user", ROW_USER, offsetof(struct settings, serve_direct_user), 0, 0, 0},
+	{"direct_over_tcp", ROW_BOOL, offsetof(struct settings, serve_direct_over_tcp), 0, 0, 0},
+};
+
+static const struct row language_rows[] = {
+	{"prefer", ROW_VERSION, offsetof(struct language_settings, prefer), 0, 0, 0},
+	{"path", ROW_PATHS, offsetof(struct language_settings, paths), 0, 0, 0},
+};
+
+const struct section sections[] = {
+	{.name = "limits", .offset = offsetof(struct settings, limits)},
+	{.name = "maximum", .offset = offsetof(struct settings, maximum), .unlimited = true},
+	{.name = "mounts", .rows = mount_rows, .n_rows = ARRAY_LEN(mount_rows)},
+	{.name = "isolation", .rows = isolation_rows, .n_rows = ARRAY_LEN(isolation_rows)},
+	{.name = "engine", .rows = engine_rows, .n_rows = ARRAY_LEN(engine_rows)},
+	{.name = "network", .rows = network_rows, .n_rows = ARRAY_LEN(network_rows)},
+	{.name = "tier", .rows = tier_rows, .n_rows = ARRAY_LEN(tier_rows), .names = SECTION_TIER},
+	{.name = "serve", .rows = serve_rows, .n_rows = ARRAY_LEN(serve_rows)},
+	{.name = "language",
+	 .rows = language_rows,
+	 .n_rows = ARRAY_LEN(language_rows),
+	 .names = SECTION_LANGUAGE},
+};
+
+const size_t n_sections = ARRAY_LEN(sections);
+
+size_t section_keys(const struct section *sec)
+{
+	return sec->rows ? sec->n_rows : n_limit_rows;
+}
+
+const char *section_key(const struct section *sec, size_t i)
+{
+	return sec->rows ? sec->rows[i].key : limit_rows[i].name;
+}

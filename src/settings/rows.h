@@ -1,0 +1,54 @@
+/*
+ * rows.h: which sections and keys a settings file has: all there is to know about a key stands
+ * here and in limit_rows[].
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum row_kind {
+	ROW_BOOL,
+	ROW_COUNT,      /* a uint64_t */
+	ROW_SIZE,       /* the same, in bytes */
+	ROW_VERSION,    /* a char * */
+	ROW_PATHS,      /* a struct strv of absolute paths */
+	ROW_HOME_PATHS, /* the same, or from "~/" on */
+	ROW_HOSTS,      /* a struct strv of host names */
+	ROW_MODE,       /* an enum mode */
+	ROW_USER,       /* a char *: a user's name or number */
+	ROW_NETWORK,    /* an enum network_mode */
+	ROW_RULES,      /* a struct strv of rules for domains, as core/domain.h writes them */
+	ROW_ADDRESSES,  /* a struct strv of rules for addresses (core/address.h) */
+};
+
+struct row {
+	const char *key;
+	enum row_kind kind;
+	size_t offset;         /* in what the section describes */
+	uint64_t initial, max; /* ROW_COUNT, ROW_SIZE; initial also of words and ROW_BOOL */
+	uint64_t min;
+};
+
+enum section_names {
+	SECTION_ALONE,    /* [section] */
+	SECTION_LANGUAGE, /* [section NAME], one struct language_settings for each */
+	SECTION_TIER,     /* the same with enum network_mode, by enum tier */
+};
+
+/* In the order of the example file. */
+struct section {
+	const char *name;
+	size_t offset;          /* in struct settings, of what the keys describe */
+	const struct row *rows; /* NULL: the keys are the limits */
+	size_t n_rows;
+	bool unlimited; /* limits are 0 until set, and each may be 0 */
+	enum section_names names;
+};
+
+extern const struct section sections[];
+extern const size_t n_sections;
+
+size_t section_keys(const struct section *sec);
+const char *section_key(const struct section *sec, size_t i);

@@ -1,0 +1,348 @@
+#include "settings/value.h"
+
+#include "base/attr.h"
+#include "base/parse.h"
+#include "base/strv.h"
+#include "core/address.h"
+#include "core/egress.h"
+#include "spec/spec.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define VERSION_MAX 31
+#define HOST_MAX    253
+#define USER_MAX    32
+
+void value_init(void *base, const struct row *row)
+{
+	void *field = (char *)base + row->offset;
+
+	if (row->kind == ROW_BOOL)
+		*(bool *)field = row->initial != 0;
+	else if (row->kind == ROW_COUNT || row->kind == ROW_SIZE)
+		*(uint64_t *)field = row->initial;
+	else if (row->kind == ROW_MODE)
+		*(enum mode *)field = (enum mode)row->initial;
+	else if (row->kind == ROW_NETWORK)
+		*(enum network_mode *)field = (enum network_mode)row->initial;
+}
+
+static int keep_failed(int r, struct cay_error *err)
+{
+	return cay_fail(err, CAY_E_INTERNAL, -r, "keep the settings");
+}
+
+static int add(struct strv *list, const char *text, struct cay_error *err)
+{
+	int r = strv_add(list, text);
+
+	return r < 0 ? keep_failed(r, err) : 0;
+}
+
+static int keep(char **value, const char *text, struct cay_error *err)
+{
+	char *copy = strdup(text);
+
+	if (!copy)
+		return keep_failed(-ENOMEM, err);
+	free(*value);
+	*value = copy;
+	return 0;
+}
+
+/*
+ * Policy compares paths by their components, as resolved ones: a forbidden
+ * path that could never match would be a hole, so such are refused here.
+ */
+static bool is_clean_path(const char *path)
+{
+	while (*path) {
+		size_t n = strcspn(path, "/");
+
+		if ((n == 0 && path[1]) || (n == 1 && path[0] == '.') ||
+		    (n == 2 && strncmp(path, "..", 2) == 0))
+			return false;
+		path += n + (path[n] == '/');
+	}
+	return true;
+}
+
+static int set_bool(bool *value, const char *key, const char *text, struct cay_error *err)
+{
+	int v;
+
+	if (parse_bool(text, &v) < 0)
+		return cay_fail(err, CAY_E_INVALID, 0, "%s can't be '%s': expected yes or no", key,
+				text);
+	*value = v != 0;
+	return 0;
+}
+
+static int set_version(char **value, const char *key, const char *text, struct cay_error *err)
+{
+	size_t n = strspn(text, "0123456789.");
+
+	if (n == 0 || n > VERSION_MAX || text[n] || text[0] == '.' || text[n - 1] == '.' ||
+	    strstr(text, ".."))
+		return cay_fail(err, CAY_E_INVALID, 0,
+				"%s can't be '%s': expected a version such as 3.12", key, text);
+	return keep(value, text, err);
+}
+
+static int add_path(struct strv *list, const struct row *row, const char *text,
+		    struct cay_error *err)
+{
+	bool home = row->kind == ROW_HOME_PATHS;
+
+	if (text[0] != '/' && !(home && strncmp(text, "~/", 2) == 0))
+		return cay_fail(err, CAY_E_INVALID, 0,
+				"%s can't be '%s': expected an absolute path%s", row->key, text,
+				home ? ", or one that begins with ~/" : "");
+	if (!is_clean_path(strchr(text, '/') + 1))
+		return cay_fail(err, CAY_E_INVALID, 0,
+				"%s can't be '%s': expected a path without '..', '.' and '//'",
+				row->key, text);
+	return add(list, text, err);
+}
+
+static int set_number(uint64_t *value, const struct row *row, const char *text,
+		      struct cay_error *err)
+{
+	bool size = row->kind == ROW_SIZE;
+	uint64_t v;
+
+	if ((size ? parse_size(text, row->min, row->max, &v)
+		  : parse_u64(text, row->min, row->max, &v)) < 0)
+		return cay_fail(err, CAY_E_INVALID, 0,
+				"%s can't be '%s': expected a %s from %llu to %llu", row->key, text,
+				size ? "size such as 512m," : "number",
+				(unsigned long long)row->min, (unsigned long long)row->max);
+	*value = v;
+	return 0;
+}
+
+/* As in a Host header, in small letters; no port, no pattern. */
+static int add_host(struct strv *list, const struct row *row, const char *text,
+		    struct cay_error *err)
+{
+	size_t n = strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789.-");
+
+	if (n == 0 || n > HOST_MAX || text[n])
+		return cay_fail(err, CAY_E_INVALID, 0,
+				"%s can't be '%s': expected a host name in small letters", row->key,
+				text);
+	return add(list, text, err);
+}
+
+static int set_mode(enum mode *value, const char *key, const char *text, struct cay_error *err)
+{
+	enum mode m = mode_find(text);
+
+	if (m == MODE_UNSAID)
+		return cay_fail(err, CAY_E_INVALID, 0,
+				"%s can't be '%s': expected all, selective or off", key, text);
+	*value = m;
+	return 0;
+}
+
+static int set_network(enum network_mode *value, const char *key, const char *text,
+		       struct cay_error *err)
+{
+	enum network_mode m = network_mode_find(text);
+
+	if (m == NETWORK_MODES)
+		return cay_fail(err, CAY_E_INVALID, 0,
+				"%s can't be '%s': expected none, allowlist or full", key, text);
+	*value = m;
+	return 0;
+}
+
+static int add_rule(struct strv *list, const char *key, const char *text, struct cay_error *err)
+{
+	struct domain_rule rule;
+	char normal[DOMAIN_RULE_SIZE];
+
+	if (domain_rule_parse(text, &rule, err) < 0)
+		return cay_wrap(err, "%s", key);
+	if (list->len == EGRESS_RULES_MAX)
+		return cay_fail(err, CAY_E_INVALID, 0, "more than %d times %s", EGRESS_RULES_MAX,
+				key);
+	domain_rule_text(&rule, normal);
+	return add(list, normal, err);
+}
+
+static int add_address(struct strv *list, const char *key, const char *text, struct cay_error *err)
+{
+	struct address_rule rule;
+
+	if (address_rule_parse(text, &rule, err) < 0)
+		return cay_wrap(err, "%s", key);
+	return add(list, text, err);
+}
+
+/* Whether there is such a user is found out by whoever needs one. */
+static int set_user(char **value, const char *key, const char *text, struct cay_error *err)
+{
+	size_t n = strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789._-"
+				"ABCDEFGHIJKLMNOPQRSTUVWXYZ");
+
+	if (n == 0 || n > USER_MAX || text[n] || text[0] == '-')
+		return cay_fail(err, CAY_E_INVALID, 0,
+				"%s can't be '%s': expected a user's name or number", key, text);
+	if (strcmp(text, "root") == 0 || strspn(text, "0") == n)
+		return cay_fail(err, CAY_E_INVALID, 0,
+				"%s can't be '%s': nothing runs as root without a sandbox", key,
+				text);
+	return keep(value, text, err);
+}
+
+int value_set_limit(struct limits *limits, const struct limit_row *row, bool zero, const char *text,
+		    struct cay_error *err)
+{
+	if (zero && strcmp(text, "0") == 0) {
+		limit_set(limits, row, 0);
+		return 0;
+	}
+	if (limit_parse(limits, row->name, text, err) < 0)
+		return zero ? cay_hint(err, "0 means: not limited") : -1;
+	return 0;
+}
+
+int value_set(void *base, const struct row *row, const char *text, ssize_t *ret_index,
+	      struct cay_error *err)
+{
+	void *field = (char *)base + row->offset;
+	struct strv *list = field;
+
+	*ret_index = -1;
+	switch (row->kind) {
+	case ROW_BOOL:
+		return set_bool(field, row->key, text, err);
+	case ROW_COUNT:
+	case ROW_SIZE:
+		return set_number(field, row, text, err);
+	case ROW_VERSION:
+		return set_version(field, row->key, text, err);
+	case ROW_MODE:
+		return set_mode(field, row->key, text, err);
+	case ROW_USER:
+		return set_user(field, row->key, text, err);
+	case ROW_NETWORK:
+		return set_network(field, row->key, text, err);
+	case ROW_PATHS:
+	case ROW_HOME_PATHS:
+		*ret_index = (ssize_t)list->len;
+		return add_path(list, row, text, err);
+	case ROW_HOSTS:
+		*ret_index = (ssize_t)list->len;
+		return add_host(list, row, text, err);
+	case ROW_RULES:
+		*ret_index = (ssize_t)list->len;
+		return add_rule(list, row->key, text, err);
+	case ROW_ADDRESSES:
+		*ret_index = (ssize_t)list->len;
+		return add_address(list, row->key, text, err);
+	}
+	return -1;
+}
+
+static void write_milli(unsigned long long n, char *text)
+{
+	unsigned long long part = n % 1000;
+	int digits = 3;
+
+	if (part == 0) {
+		(void)snprintf(text, VALUE_SIZE, "%llu", n / 1000);
+		return;
+	}
+	for (; part % 10 == 0; part /= 10)
+		digits--;
+	(void)snprintf(text, VALUE_SIZE, "%llu.%0*llu", n / 1000, digits, part);
+}
+
+/* The largest unit that leaves no remainder, so that reading it back gives the same value. */
+static void write_size(unsigned long long n, char *text)
+{
+	static const char *const units[] = {"", "k", "m", "g", "t"};
+	size_t unit = 0;
+
+	for (; n > 0 && n % 1024 == 0 && unit + 1 < ARRAY_LEN(units); unit++)
+		n /= 1024;
+	(void)snprintf(text, VALUE_SIZE, "%llu%s", n, units[unit]);
+}
+
+static void write_limit(const struct limit_row *limit, uint64_t v, char *text)
+{
+	unsigned long long n = v;
+
+	switch (limit->unit) {
+	case LIMIT_BYTES:
+		write_size(n, text);
+		break;
+	case LIMIT_TIME:
+		if (n % 1000 == 0)
+			(void)snprintf(text, VALUE_SIZE, "%llu%s", n / 1000, n > 0 ? "s" : "");
+		else
+			(void)snprintf(text, VALUE_SIZE, "%llums", n);
+		break;
+	case LIMIT_MILLI:
+		write_milli(n, text);
+		break;
+	case LIMIT_COUNT:
+		(void)snprintf(text, VALUE_SIZE, "%llu", n);
+		break;
+	}
+}
+
+void value_show_limit(const struct limits *limits, const struct limit_row *row, value_show_fn *fn,
+		      void *ctx)
+{
+	char text[VALUE_SIZE];
+
+	write_limit(row, limit_get(limits, row), text);
+	fn(ctx, row->name, -1, text);
+}
+
+void value_show(const void *base, const struct row *row, value_show_fn *fn, void *ctx)
+{
+	const void *field = (const char *)base + row->offset;
+	const struct strv *list = field;
+	char number[VALUE_SIZE];
+
+	switch (row->kind) {
+	case ROW_BOOL:
+		fn(ctx, row->key, -1, *(const bool *)field ? "yes" : "no");
+		break;
+	case ROW_COUNT:
+		(void)snprintf(number, sizeof(number), "%llu",
+			       (unsigned long long)*(const uint64_t *)field);
+		fn(ctx, row->key, -1, number);
+		break;
+	case ROW_SIZE:
+		write_size(*(const uint64_t *)field, number);
+		fn(ctx, row->key, -1, number);
+		break;
+	case ROW_MODE:
+		fn(ctx, row->key, -1, mode_name(*(const enum mode *)field));
+		break;
+	case ROW_NETWORK:
+		fn(ctx, row->key, -1, network_mode_name(*(const enum network_mode *)field));
+		break;
+	case ROW_VERSION:
+	case ROW_USER:
+		if (*(char *const *)field)
+			fn(ctx, row->key, -1, *(char *const *)field);
+		break;
+	case ROW_PATHS:
+	case ROW_HOME_PATHS:
+	case ROW_HOSTS:
+	case ROW_RULES:
+	case ROW_ADDRESSES:
+		for (size_t i = 0; i < list->len; i++)
+			fn(ctx, row->key, (ssize_t)i, list->items[i]);
+		break;
+	}
+}
