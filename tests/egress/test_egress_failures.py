@@ -159,7 +159,7 @@ say([how, [a[4][0] for a in socket.getaddrinfo('v6.example.org', 80, type=socket
 def test_huge_answer(traveller):
     """More addresses than a datagram holds: the world is asked again by TCP."""
     result = traveller.python("say(attempt(tcp, 'huge.example.org', 80))")
-    assert result.json in ("worked", "slow", "ETIMEDOUT", "EHOSTUNREACH"), result.egress
+    assert result.json == "worked", result.egress
     assert "huge.example.org" in [q.name for q in traveller.world.names.queries if q.transport == "tcp"]
 
 

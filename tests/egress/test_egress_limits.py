@@ -5,8 +5,7 @@ import json
 import pytest
 
 import world as places
-from support import MIB, SLOWNESS
-from traveller import Result
+from support import MIB, OURS, SLOWNESS, wait_until
 
 ANY_PORT = ["*.example.org:*"]
 
@@ -61,14 +60,14 @@ say([n, how, attempt(tool, 'echo')])""", allow=ANY_PORT, config=network(config, 
 
 def test_rate(traveller, config):
     result = traveller.python("""
-s, n, began = tool('send 4000000'), 0, time.monotonic()
+s, n, began = tool('send 3000000'), 0, time.monotonic()
 while data := s.recv(1 << 16): n += len(data)
 down = time.monotonic() - began
 s, began = tool('sum'), time.monotonic()
-s.sendall(bytes(4000000)); s.shutdown(socket.SHUT_WR); s.recv(1)
+s.sendall(bytes(3000000)); s.shutdown(socket.SHUT_WR); s.recv(1)
 say([n, down, time.monotonic() - began])""", allow=ANY_PORT, config=network(config, "rate = 1m\n"))
     n, down, up = result.json
-    assert n == 4000000 and 2 < down < 8 * SLOWNESS and 2 < up < 8 * SLOWNESS
+    assert n == 3000000 and 1.4 < down < 8 * SLOWNESS and 1.4 < up < 8 * SLOWNESS
 
 
 def test_rate_is_of_all_connections(root_traveller, config):
@@ -79,7 +78,7 @@ threads = [threading.Thread(target=lambda: everything(tool('send 1000000'))) for
 for t in threads: t.start()
 for t in threads: t.join()
 say(time.monotonic() - began)""", allow=ANY_PORT, config=network(config, "rate = 1m\n"))
-    assert 2 < result.json < 8 * SLOWNESS
+    assert 1.9 < result.json < 8 * SLOWNESS
 
 
 def test_idle(traveller, config):
@@ -90,17 +89,15 @@ how = attempt(lambda: idle.recv(1) and 1 / 0); seconds = time.monotonic() - bega
 say([how, seconds, len(everything(slow))])""", allow=ANY_PORT, config=network(config, "idle_timeout = 1\n"))
     how, seconds, n = result.json
     assert how in ("worked", "ECONNRESET") and 0.8 < seconds < 4 * SLOWNESS and n == 40
-    assert [r for r in traveller.world.reached if r.said == "held no more"], "the other side was told"
+    wait_until(lambda: "held no more" in [r.said for r in traveller.world.reached], 5, "the other side's end")
 
 
-@pytest.mark.parametrize("settings, allow, why", [
-    ("mode = none\n", ("*.example.org",), None),
-    ("mode = allowlist\n", None, None)])
-def test_the_operator_bounds_the_mode(root_traveller, config, settings, allow, why):
+@pytest.mark.parametrize("most, mode, allow", [("none", "allowlist", ["www.example.org"]), ("allowlist", "full", [])])
+def test_the_operator_bounds_the_mode(root_traveller, config, most, mode, allow):
     """What is more than the operator allows is refused before anything is run."""
-    arguments = root_traveller.arguments(["true"], allow=allow or (), mode="allowlist" if allow else "full")
-    done = root_traveller.cay.run(*arguments, config=network(config, settings))
-    assert done.rc == 125 and json.loads(done.out)["error"]["code"] == "policy_denied"
+    arguments = root_traveller.arguments(["true"], allow=allow, mode=mode)
+    done = root_traveller.cay.run(*arguments, config=network(config, f"mode = {most}\n"))
+    assert done.rc == OURS and done.error["code"] == "policy_denied"
 
 
 def test_the_operators_rules(root_traveller, config):
@@ -111,8 +108,8 @@ say([attempt(tcp, n, 80) for n in ('www.example.org', 'deep.below.example.org', 
                                    mode="full", allow=(), config=path)
     first, second, third, fourth = result.json
     assert (first, third) == ("worked", "worked") and "EAI_NONAME" == second == fourth
-    result.denied("deep.below.example.org", "in block list")
-    result.denied("other.example.net", "not allowed by the operator")
+    for name in ("deep.below.example.org", "other.example.net"):
+        result.denied(name, "not allowed by the operator")
     assert not root_traveller.world.saw("other.example.net", "deep.below.example.org")
 
 
@@ -138,20 +135,17 @@ say([everything(tool('send 3', 'host.cay.internal')).hex(), attempt(tcp, 'host.c
     assert {(r.address, r.port) for r in world.reached} == {("127.0.0.1", 9000), (places.PRIVATE, 80)}
 
 
-def test_too_many_names(root_traveller):
-    """Names are given addresses for as long as the run lives: there is an end to them."""
+def test_many_names(root_traveller):
+    """Each has an address of its own, which leads to it alone."""
     root_traveller.world.names.zone["*.many.example.org"] = places.Says(a=(places.WEB,))
     result = root_traveller.python("""
 import concurrent.futures
-def ask(n):
-    try: socket.gethostbyname(f'n{n}.many.example.org'); return 'worked'
-    except OSError as e: return name_of(e)
-with concurrent.futures.ThreadPoolExecutor(16) as pool: how = list(pool.map(ask, range(5000)))
-say([how.count('worked'), sorted(set(how)), attempt(tcp, 'n0.many.example.org', 80)])""",
-                                   allow=["*.many.example.org"], options=["--timeout", "60"])
-    worked, how, after = result.json
-    assert 100 <= worked < 5000 and after == "worked", (worked, how)
-    assert sum(e["times"] for e in result.egress if e.get("why") == "too many names") or result.all["egress_unlisted"]
+with concurrent.futures.ThreadPoolExecutor(16) as pool:
+    found = list(pool.map(lambda n: socket.gethostbyname(f'n{n}.many.example.org'), range(500)))
+s = tcp(found[321], 80); s.sendall(b'GET / HTTP/1.0\\r\\nHost: n321.many.example.org\\r\\n\\r\\n')
+say([len(set(found)), everything(s)[-40:].decode()])""", allow=["*.many.example.org"])
+    n, answer = result.json
+    assert n == 500 and answer.endswith("n321.many.example.org\n")
 
 
 def test_two_runs_have_nothing_to_do_with_each_other(root_traveller):
@@ -170,7 +164,6 @@ def test_the_end_of_a_run_is_the_end_of_its_connections(root_traveller):
     result = root_traveller.python("""
 import signal
 tool('hold').recv(5); os.kill(os.getpid(), signal.SIGKILL)""", allow=ANY_PORT)
-    assert isinstance(result, Result) and result.all["signal"] == 9
-    places_held = [r.said for r in root_traveller.world.reached]
-    assert "held no more" in places_held, places_held
+    assert result.all["signal"] == 9
+    wait_until(lambda: "held no more" in [r.said for r in root_traveller.world.reached], 5, "the connection's end")
     assert result.allowed("tcp.example.org", 9000)["bytes_in"] == 5

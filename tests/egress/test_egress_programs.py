@@ -66,7 +66,7 @@ PROGRAMS = {
     "python": Program(lambda h: ["/usr/bin/python3", "-c", PYTHON, f"http://{h}/"], "Name or service not known"),
     "python-tls": Program(lambda h: ["env", f"SSL_CERT_FILE={CA}", "/usr/bin/python3", "-c", PYTHON, f"https://{h}/"],
                           "Name or service not known", port=443, files=(CA,)),
-    "pip": Program(lambda h: ["/usr/bin/python3", "-m", "pip", "install", "-q", "--no-cache-dir", "--retries", "0",
+    "pip": Program(lambda h: ["/usr/bin/python3", "-m", "pip", "install", "-q", "--no-cache-dir", "--retries", "1",
                               "--disable-pip-version-check", "--target", "lib", "--cert", CA, "--index-url",
                               f"https://{h}/simple", "tiny"],
                    "Name or service not known", says="", port=443, files=(CA,)),
@@ -164,6 +164,7 @@ def test_what_is_allowed_is_reached(traveller, prepared, name):
     check(program, result.out)
     entry = result.allowed(OK, program.port)
     assert entry["bytes_in"] > 0 and entry["bytes_out"] > 0
+    assert {e["name"] for e in result.egress} == {OK}, "nothing is told but what it did"
     assert not traveller.world.saw(FORBIDDEN)
 
 
@@ -223,11 +224,19 @@ def test_a_rule_means_allowlist(root_traveller):
 
 
 def test_blocked_wins(root_traveller):
-    for block in (OK, "*.example.org", f"{OK}:80", "*"):
+    for block in (OK, "*.example.org", "*"):
         result = root_traveller.direct("curl", "-sS", f"http://{OK}/", block=[block])
         assert result.rc != 0
         result.denied(OK, "in block list")
     assert not root_traveller.world.saw(OK)
+
+
+def test_a_blocked_port(root_traveller):
+    """The name is known, as other ports of it are allowed."""
+    result = root_traveller.direct("sh", "-c", f"curl -sS http://{OK}/; curl -sSk https://{OK}/", block=[f"{OK}:80"])
+    assert result.ok().out == f"hello from {OK}\n"
+    assert (80, "in block list") in result.of(OK, "denied")
+    assert {r.port for r in root_traveller.world.reached} == {443}
 
 
 def test_full(traveller, place):

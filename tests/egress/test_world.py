@@ -7,6 +7,7 @@ import subprocess
 import pytest
 
 import world as places
+from support import wait_until
 from world_dns import Says
 from world_servers import TOOL_PORT, pattern
 
@@ -28,7 +29,7 @@ def test_names(world):
     assert ask(world, "nowhere.example.org")[0].rcode() == 3
     assert ask(world, "broken.example.org")[0].rcode() == 2
     answer, by_tcp = ask(world, "huge.example.org")
-    assert by_tcp and len(answer.answer[0]) == 501
+    assert by_tcp and len(answer.answer[0]) == 500
     assert [q.name for q in world.names.queries if q.transport == "tcp"] == ["huge.example.org"]
 
 
@@ -98,3 +99,13 @@ def test_nothing_of_it_is_seen_outside(world):
     out = subprocess.run(["ip", "addr"], capture_output=True, text=True, check=True).stdout
     assert places.WEB not in out
     assert places.RESOLVER not in open("/etc/resolv.conf").read()
+
+
+def test_datagrams(world):
+    def send(address):
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+            s.sendto(b"x", (address, 443))
+    world.inside(lambda: send(places.WEB))
+    wait_until(lambda: world.reached, 5, "a datagram")
+    world.inside(lambda: send(places.BEYOND))
+    wait_until(lambda: world.strays == [f"17 {places.BEYOND}:443"], 5, "one that nobody takes")

@@ -174,7 +174,8 @@ class Tool(socketserver.StreamRequestHandler):
     def do_hold(self):
         """Says nothing until the other side ends it, and notes that."""
         self.connection.sendall(b"held\n")
-        self.rfile.read()
+        with contextlib.suppress(OSError):
+            self.rfile.read()
         self.server.world.reached.append(Reached("", self.server.server_address[1], "", "held no more"))
 
 
@@ -184,18 +185,20 @@ class Tools(Quiet, socketserver.ThreadingTCPServer):
         super().__init__(("::", port), Tool)
 
 
-def listen_udp(world, port):
-    """Whatever comes by UDP is noted."""
-    sock = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
-    sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
-    sock.bind(("::", port))
+class Datagram(socketserver.BaseRequestHandler):
+    def handle(self):
+        self.server.world.reached.append(Reached("", self.server.server_address[1], "", f"udp {self.request[0]!r}"))
 
-    def take():
-        with contextlib.suppress(OSError):
-            while True:
-                world.reached.append(Reached("", port, "", f"udp {sock.recv(2048)!r}"))
-    threading.Thread(target=take, daemon=True).start()
-    return sock
+
+class Datagrams(socketserver.ThreadingUDPServer):
+    """Whatever comes by UDP is noted."""
+
+    address_family = socket.AF_INET6
+    daemon_threads = True
+
+    def __init__(self, world, port):
+        self.world = world
+        super().__init__(("::", port), Datagram)
 
 
 def serve(world, certificate):
@@ -206,7 +209,8 @@ def serve(world, certificate):
     def note_name(sock, name, _):
         world.reached.append(Reached("", 443, name or "", "hello"))
     context.sni_callback = note_name
-    servers = [Web(world, 80), Web(world, 8080), Web(world, 443, context), Tools(world, TOOL_PORT)]
+    servers = [Web(world, 80), Web(world, 8080), Web(world, 443, context), Tools(world, TOOL_PORT),
+               Datagrams(world, 443)]
     for server in servers:
         threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
     return servers
