@@ -27,7 +27,8 @@ struct terminals;
 struct api {
 	struct loop *loop; /* place.loop */
 	struct settings settings;
-	struct job_place place; /* where programs run */
+	struct outlets *outlets; /* by which islands reach the network */
+	struct job_place place;  /* where programs run */
 	struct store *store;
 	struct keeper *keeper; /* commits what is gathered in the store, and forgets what is old */
 	struct quota *quota;

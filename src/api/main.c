@@ -234,17 +234,19 @@ static int start(struct daemon *d, struct cay_error *err)
 	api->loop = loop_new();
 	if (!api->loop || catch_signals(d) < 0)
 		return cay_fail(err, CAY_E_INTERNAL, errno, "start the loop");
+	api->outlets = outlets_new(api->loop, API_FD_EGRESS);
 	api->place = (struct job_place){
 		.loop = api->loop,
-		.islands = islands_new(api->loop, API_FD_LAUNCHER, on_lost, d),
+		.outlets = api->outlets,
+		.islands = islands_new(api->loop, API_FD_LAUNCHER, api->outlets, on_lost, d),
 		.drains = drains_new(api->loop),
 	};
 	api->runs = runs_new(api);
 	api->metrics = metrics_new();
 	api->events = events_new();
 	api->terminals = terminals_new(api->loop);
-	if (!api->place.islands || !api->place.drains || !api->runs || !api->metrics ||
-	    !api->events || !api->terminals)
+	if (!api->outlets || !api->place.islands || !api->place.drains || !api->runs ||
+	    !api->metrics || !api->events || !api->terminals)
 		return cay_fail(err, CAY_E_INTERNAL, ENOMEM, "start");
 	if (keeper_start(api, err) < 0)
 		return -1;
@@ -273,6 +275,7 @@ static void stop(struct daemon *d)
 	metrics_free(d->api.metrics);
 	drains_free(d->api.place.drains);
 	islands_free(d->api.place.islands);
+	outlets_free(d->api.outlets);
 	settings_done(&d->api.settings);
 	loop_free(d->api.loop);
 }

@@ -302,7 +302,7 @@ static int carry_out(struct run_options *q, const struct settings *settings,
 		free(plan);
 		return r;
 	}
-	run = (struct run){.plan = plan, .rules = &rules};
+	run = (struct run){.plan = plan, .rules = &rules, .settings = settings};
 	if (r == 0)
 		r = open_stdin(q, files, &opened, &run.stdin_fd, err);
 	if (r == 0) {

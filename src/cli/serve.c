@@ -3,11 +3,15 @@
  *
  *   cay serve ──fork──> launcher   our rights; islands
  *       │                  │ SOCK_SEQPACKET: engine/service.h
- *       └─fork, exec──> cay-api    none of our rights; HTTP, state
+ *       ├─fork, exec──> cay-api    none of our rights; HTTP, state
+ *       │                  │ SOCK_SEQPACKET: egress/wire.h
+ *       └─fork, exec──> cay-egress none of our rights; islands' connections
  *
  * This process listens, so that clients find the socket also while the others are
- * started again, and does nothing else: it talks to nobody. When one of them ends, so do
+ * started again, and does nothing else: it talks to nobody. When launcher or api ends, so do
  * the others, because none is of use alone, and all are started again (serve_children.h).
+ * cay-egress, which handles what comes from islands and from the network, is started again
+ * alone: its end of the socket is kept here, and the api tells the next one what to carry.
  */
 #include "cli/cli.h"
 
@@ -24,6 +28,7 @@
 #include "cli/serve_children.h"
 #include "cli/serve_direct.h"
 #include "cli/serve_sockets.h"
+#include "egress/start.h"
 #include "engine/native/cgroup.h"
 #include "engine/native/hostdir.h"
 #include "engine/native/kept.h"
@@ -67,7 +72,8 @@ struct serve {
 	struct mount_rules rules;
 	struct bare_rules bare;
 	int unix_fd, tcp_fd, state_dir, lock, settings_fd, signals;
-	int kept_dir; /* the launcher's alone */
+	int kept_dir;                                    /* the launcher's alone */
+	int egress_program, egress_settings, egress_end; /* of its socket: each next one's */
 	uid_t uid;
 	gid_t gid;
 	int ready; /* read end: the api says here that it takes requests; -1 after */
@@ -81,6 +87,7 @@ struct birth {
 	struct serve *serve;
 	int program;               /* cay-api */
 	int launcher_end, api_end; /* of the socket between them */
+	int api_outlet;            /* of the one to cay-egress */
 	int ready;                 /* write end */
 };
 
@@ -110,6 +117,9 @@ static int load(struct serve *s, struct cay_error *err)
 	    mount_rules_make(&s->settings, &homes, NULL, &s->rules, err) < 0 ||
 	    hostdir_resolve_rules(&s->rules, err) < 0)
 		return -1;
+	s->egress_settings = egress_settings(&s->settings);
+	if (s->egress_settings < 0)
+		return cay_fail(err, CAY_E_INTERNAL, -s->egress_settings, "hand the settings on");
 	/* As one text: the api may not be able to read the files itself. */
 	s->settings_fd = fd_sealed("settings", text.data, text.len);
 	return s->settings_fd < 0
@@ -157,6 +167,16 @@ static int give_state(const struct serve *s, struct cay_error *err)
 	return 0;
 }
 
+static int find_program(const char *name, int *ret, struct cay_error *err)
+{
+	*ret = helper_open(name);
+	if (*ret >= 0)
+		return 0;
+	(void)cay_fail(err, CAY_E_ENGINE, -*ret, "find %s, a part of the daemon", name);
+	return cay_hint(err, "it is beside cay where that was built, and in libexec/cay where it "
+			     "was installed");
+}
+
 static int prepare(struct serve *s, struct cay_error *err)
 {
 	if (!s->socket_path) {
@@ -170,6 +190,8 @@ static int prepare(struct serve *s, struct cay_error *err)
 		s->state_path = s->state_default;
 	}
 	find_user(s);
+	if (find_program("cay-egress", &s->egress_program, err) < 0)
+		return -1;
 	/* What was said wrong is told first, not that a daemon has the state already. */
 	if (serve_check_addresses(s->socket_path, s->tcp, err) < 0 || load(s, err) < 0 ||
 	    serve_direct_rules(&s->settings, s->socket_path, s->uid, &s->bare, err) < 0 ||
@@ -230,9 +252,10 @@ _noreturn_ static void be_api(void *ctx, pid_t parent)
 	const struct birth *b = ctx;
 	struct serve *s = b->serve;
 	int fds[API_FDS_END] = {
-		[API_FD_LAUNCHER] = b->api_end,     [API_FD_READY] = b->ready,
-		[API_FD_SETTINGS] = s->settings_fd, [API_FD_STATE] = s->state_dir,
-		[API_FD_UNIX] = s->unix_fd,         [API_FD_TCP] = s->tcp_fd,
+		[API_FD_LAUNCHER] = b->api_end, [API_FD_EGRESS] = b->api_outlet,
+		[API_FD_READY] = b->ready,      [API_FD_SETTINGS] = s->settings_fd,
+		[API_FD_STATE] = s->state_dir,  [API_FD_UNIX] = s->unix_fd,
+		[API_FD_TCP] = s->tcp_fd,
 	};
 	char *argv[] = {(char *)"cay-api", (char *)DRAIN_SECONDS, NULL};
 	char *env[] = {(char *)"PATH=/usr/bin:/bin", (char *)"LANG=C.UTF-8", NULL};
@@ -248,28 +271,41 @@ _noreturn_ static void be_api(void *ctx, pid_t parent)
 	_exit(127);
 }
 
+_noreturn_ static void be_egress(void *ctx, pid_t parent)
+{
+	const struct serve *s = ((const struct birth *)ctx)->serve;
+
+	be_child();
+	egress_become(s->egress_program, s->egress_end, s->egress_settings, parent);
+}
+
 /* The one that leads comes last: what it asks stands before it does, and it is ended first. */
 static struct serve_child children[] = {
 	{.name = "launcher", .be = be_launcher},
+	{.name = "egress", .be = be_egress, .alone = true},
 	{.name = "api", .be = be_api, .leads = true},
 };
 
+static int make_pair(int *ret_one, int *ret_other, struct cay_error *err)
+{
+	int pair[2];
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+		return cay_fail(err, CAY_E_INTERNAL, errno, "start the daemon's processes");
+	*ret_one = pair[0];
+	*ret_other = pair[1];
+	return 0;
+}
+
 static int start(struct serve *s, struct cay_error *err)
 {
-	_cleanup_(fd_closep) int program = helper_open("cay-api");
-	_cleanup_(fd_closep) int theirs = -1, ours = -1, ready = -1;
-	int pair[2], pipe_ends[2], r;
+	_cleanup_(fd_closep) int program = -1, theirs = -1, ours = -1, outlet = -1, ready = -1;
+	int pipe_ends[2], r;
 
-	if (program < 0) {
-		(void)cay_fail(err, CAY_E_ENGINE, -program,
-			       "find cay-api, the daemon's other half");
-		return cay_hint(err, "it is beside cay where that was built, and in libexec/cay "
-				     "where it was installed");
-	}
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
-		return cay_fail(err, CAY_E_INTERNAL, errno, "start the launcher");
-	ours = pair[0];
-	theirs = pair[1];
+	fd_closep(&s->egress_end);
+	if (find_program("cay-api", &program, err) < 0 || make_pair(&ours, &theirs, err) < 0 ||
+	    make_pair(&outlet, &s->egress_end, err) < 0)
+		return -1;
 	if (pipe2(pipe_ends, O_CLOEXEC) < 0)
 		return cay_fail(err, CAY_E_INTERNAL, errno, "start the api");
 	fd_closep(&s->ready);
@@ -280,6 +316,7 @@ static int start(struct serve *s, struct cay_error *err)
 						 .program = program,
 						 .launcher_end = theirs,
 						 .api_end = ours,
+						 .api_outlet = outlet,
 						 .ready = ready});
 	return r < 0 ? cay_fail(err, CAY_E_INTERNAL, -r, "fork") : 0;
 }
@@ -341,18 +378,33 @@ static void sweep(void)
 		log_info("removed what killed runs had left", "cgroups", n);
 }
 
+static int crashed_often(struct cay_error *err)
+{
+	return cay_fail(err, CAY_E_INTERNAL, 0,
+			"the daemon's processes ended %d times within a minute", CRASHES_MAX);
+}
+
+static int revive(struct serve *s, struct cay_error *err)
+{
+	int n = s->ending ? 0
+			  : serve_children_revive(children, ARRAY_LEN(children),
+						  &(struct birth){.serve = s});
+
+	if (n < 0)
+		return cay_fail(err, CAY_E_INTERNAL, -n, "fork");
+	return n > 0 && !count_crash(s) ? crashed_often(err) : 0;
+}
+
 static int on_child(struct serve *s, struct cay_error *err)
 {
 	if (!serve_children_ended(children, ARRAY_LEN(children)))
-		return 0;
+		return revive(s, err);
 	serve_children_stop(children, ARRAY_LEN(children));
 	if (s->ending)
 		return 1;
 	sweep();
 	if (!count_crash(s))
-		return cay_fail(err, CAY_E_INTERNAL, 0,
-				"the daemon's processes ended %d times within a minute",
-				CRASHES_MAX);
+		return crashed_often(err);
 	log_warning("starting again");
 	return start(s, err);
 }
@@ -421,6 +473,9 @@ static void serve_done(struct serve *s)
 	fd_closep(&s->tcp_fd);
 	fd_closep(&s->state_dir);
 	fd_closep(&s->kept_dir);
+	fd_closep(&s->egress_program);
+	fd_closep(&s->egress_settings);
+	fd_closep(&s->egress_end);
 	fd_closep(&s->settings_fd);
 	fd_closep(&s->signals);
 	fd_closep(&s->ready);
@@ -448,6 +503,9 @@ static int run(int argc, char **argv)
 			   .tcp_fd = -1,
 			   .state_dir = -1,
 			   .kept_dir = -1,
+			   .egress_program = -1,
+			   .egress_settings = -1,
+			   .egress_end = -1,
 			   .lock = -1,
 			   .settings_fd = -1,
 			   .signals = -1,

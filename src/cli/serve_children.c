@@ -8,20 +8,25 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+static int start(struct serve_child *c, void *ctx)
+{
+	pid_t self = getpid(), pid = fork();
+
+	if (pid < 0)
+		return -errno;
+	if (pid == 0)
+		c->be(ctx, self);
+	c->pid = pid;
+	return 0;
+}
+
 int serve_children_start(struct serve_child *list, size_t n, void *ctx)
 {
-	pid_t self = getpid();
+	int r = 0;
 
-	for (struct serve_child *c = list; c < list + n; c++) {
-		pid_t pid = fork();
-
-		if (pid < 0)
-			return -errno;
-		if (pid == 0)
-			c->be(ctx, self);
-		c->pid = pid;
-	}
-	return 0;
+	for (struct serve_child *c = list; c < list + n && r == 0; c++)
+		r = start(c, ctx);
+	return r;
 }
 
 static bool has_ended(pid_t pid)
@@ -35,7 +40,7 @@ static bool has_ended(pid_t pid)
 bool serve_children_ended(const struct serve_child *list, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
-		if (has_ended(list[i].pid))
+		if (!list[i].alone && has_ended(list[i].pid))
 			return true;
 	return false;
 }
@@ -64,11 +69,29 @@ static void reap(struct serve_child *c, bool expected)
 	log_error("a process of the daemon ended", "which", c->name, "by", how);
 }
 
+int serve_children_revive(struct serve_child *list, size_t n, void *ctx)
+{
+	int count = 0;
+
+	for (struct serve_child *c = list; c < list + n; c++) {
+		int r;
+
+		if (!c->alone || !has_ended(c->pid))
+			continue;
+		reap(c, false);
+		r = start(c, ctx);
+		if (r < 0)
+			return r;
+		count++;
+	}
+	return count;
+}
+
 void serve_children_stop(struct serve_child *list, size_t n)
 {
 	while (n-- > 0) {
 		struct serve_child *c = &list[n];
-		bool ours = c->leads && !has_ended(c->pid);
+		bool ours = (c->leads || c->alone) && !has_ended(c->pid);
 
 		if (c->pid <= 0)
 			continue;

@@ -1,6 +1,6 @@
 /*
- * serve_children.h: the daemon's processes, as a table: what each is and how it ends. None
- * is of use without the others, so when one ends, all do, and all are started again.
+ * serve_children.h: the daemon's processes, as a table: what each is and how it ends. Most are
+ * of no use without the others, so when one ends, all do, and all are started again.
  */
 #pragma once
 
@@ -17,14 +17,19 @@ struct serve_child {
 	 * and end by themselves, in order.
 	 */
 	bool leads;
+	/* The others can do without it for a while: it is started again alone. */
+	bool alone;
 	pid_t pid; /* 0: it is not there */
 };
 
 /* Starts all of them, in their order; 0 or -errno, and then those before may be there. */
 int serve_children_start(struct serve_child *list, size_t n, void *ctx);
 
-/* Whether one of them has ended. */
+/* Whether one has ended with which all are to end. */
 bool serve_children_ended(const struct serve_child *list, size_t n);
+
+/* Starts those again that ended alone: how many; or -errno. */
+int serve_children_revive(struct serve_child *list, size_t n, void *ctx);
 
 /* A signal to those that lead. */
 void serve_children_signal(const struct serve_child *list, size_t n, int signal);

@@ -71,6 +71,53 @@ void egress_log_done(struct egress_log *l)
 	*l = (struct egress_log){0};
 }
 
+struct egress_log egress_log_lost(void)
+{
+	struct egress_log l = {.entries = calloc(1, sizeof(struct egress_entry))};
+
+	if (!l.entries)
+		return l;
+	l.n = 1;
+	l.entries[0] = (struct egress_entry){
+		.name = "*", .verdict = VERDICT_FAILED, .why = WHY_LOST, .times = 1};
+	return l;
+}
+
+static bool is_same(const struct egress_entry *a, const struct egress_entry *b)
+{
+	return a->port == b->port && a->verdict == b->verdict && a->why == b->why &&
+	       strcmp(a->name, b->name) == 0;
+}
+
+static void subtract(struct egress_entry *e, const struct egress_log *before)
+{
+	for (size_t i = 0; i < before->n; i++) {
+		const struct egress_entry *b = &before->entries[i];
+
+		if (!is_same(e, b) || b->times > e->times || b->bytes_in > e->bytes_in ||
+		    b->bytes_out > e->bytes_out)
+			continue;
+		e->times -= b->times;
+		e->bytes_in -= b->bytes_in;
+		e->bytes_out -= b->bytes_out;
+	}
+}
+
+void egress_log_since(struct egress_log *l, const struct egress_log *before)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < l->n; i++) {
+		struct egress_entry e = l->entries[i];
+
+		subtract(&e, before);
+		if (e.times > 0 || e.bytes_in > 0 || e.bytes_out > 0)
+			l->entries[n++] = e;
+	}
+	l->n = n;
+	l->unlisted -= before->unlisted < l->unlisted ? before->unlisted : l->unlisted;
+}
+
 static struct json *entry_json(const struct egress_entry *e)
 {
 	struct json *o = json_new_object();

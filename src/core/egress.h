@@ -74,6 +74,12 @@ struct egress_log {
 
 void egress_log_done(struct egress_log *l);
 
+/* Of one whose carrier is gone: an entry that says so, and is all that is known. */
+struct egress_log egress_log_lost(void);
+
+/* Leaves what happened after before was told. */
+void egress_log_since(struct egress_log *l, const struct egress_log *before);
+
 struct json;
 
 /* [{"name":"…","port":443,"verdict":"allowed","bytes_in":…}, …]; NULL when memory is out. */

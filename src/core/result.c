@@ -68,6 +68,7 @@ void result_done(struct result *r)
 	free(r->image);
 	free(r->language);
 	free(r->version);
+	egress_log_done(&r->egress);
 	*r = (struct result){0};
 }
 
@@ -226,7 +227,7 @@ struct json *result_json(const struct result *r)
 	json_set_str(o, "language", r->language);
 	json_set_str(o, "version", r->version);
 	json_set_str(o, "network", hold_name(r->isolation.network));
-	json_set(o, "egress", json_new_array());
+	json_set(o, "egress", egress_log_json(&r->egress));
 	json_set_bool(o, "sandboxed", r->sandboxed);
 	json_set_str(o, "sandbox", r->sandbox[0] ? r->sandbox : NULL);
 	json_set(o, "isolation", isolation_json(&r->isolation));

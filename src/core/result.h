@@ -107,6 +107,7 @@ struct result {
 	char sandbox[ID_SIZE]; /* "": an island of its own */
 	bool sandboxed;
 	struct isolation isolation;
+	struct egress_log egress; /* what became of its ways out */
 };
 
 void result_done(struct result *r);

@@ -122,17 +122,6 @@ int egress_client_open(struct egress_client *c, const struct egress_rules *r,
 	return n < 0 ? failed(a, n, err) : 0;
 }
 
-/* It told nothing: that it is lost is all that is known. */
-static void note_lost(struct egress_log *ret)
-{
-	ret->entries = calloc(1, sizeof(*ret->entries));
-	if (!ret->entries)
-		return;
-	ret->entries[0] = (struct egress_entry){
-		.name = "*", .verdict = VERDICT_FAILED, .why = WHY_LOST, .times = 1};
-	ret->n = 1;
-}
-
 void egress_client_end(struct egress_client *c, struct egress_log *ret)
 {
 	const struct egress_request q = {.kind = EGRESS_CLOSE, .number = NUMBER};
@@ -145,7 +134,7 @@ void egress_client_end(struct egress_client *c, struct egress_log *ret)
 	if (msg_send(c->channel, &q, sizeof(q), NULL, 0) == 0)
 		n = await(c, ANSWER_CLOSED, CLOSED_MS, a);
 	if (n < 0 || egress_unpack(a, (size_t)n, ret) < 0)
-		note_lost(ret);
+		*ret = egress_log_lost();
 	(void)kill(c->pid, SIGKILL);
 	while (waitpid(c->pid, NULL, 0) < 0 && errno == EINTR)
 		;

@@ -4,6 +4,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+struct egress_rules egress_rules_of(const struct plan *p)
+{
+	const char *first = plan_first(p, p->rules), *end = first;
+
+	for (uint32_t i = 0; i < p->rules.len; i++)
+		end = plan_next(end);
+	return (struct egress_rules){
+		.mode = (enum network_mode)p->network, .text = first, .len = (size_t)(end - first)};
+}
+
 ssize_t egress_pack(enum egress_request_kind kind, uint64_t number, const struct egress_rules *r,
 		    char ret[EGRESS_REQUEST_MAX])
 {

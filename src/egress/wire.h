@@ -21,6 +21,7 @@
 
 #include "core/egress.h"
 #include "core/error.h"
+#include "policy/plan.h"
 
 #include <stdint.h>
 #include <sys/types.h>
@@ -84,6 +85,9 @@ struct egress_rules {
 	const char *text;
 	size_t len;
 };
+
+/* Those of a plan, of which they borrow. */
+struct egress_rules egress_rules_of(const struct plan *p);
 
 /* OPEN or RULES as one packet of EGRESS_REQUEST_MAX bytes at most: its length, or -EMSGSIZE. */
 ssize_t egress_pack(enum egress_request_kind kind, uint64_t number, const struct egress_rules *r,

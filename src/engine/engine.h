@@ -26,6 +26,7 @@ typedef int island_files_fn(void *ctx, const struct island_files *files, struct 
 struct run {
 	const struct plan *plan;
 	const struct mount_rules *rules;
+	const struct settings *settings; /* for what carries its connections */
 	int stdin_fd;  /* the program's input is read from here; -1: it has none */
 	int cancel_fd; /* a signalfd: a signal there ends the run; -1 */
 	struct sink sink;

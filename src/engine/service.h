@@ -23,6 +23,9 @@
  * RUN and MAKE with FLAG_BARE are without an island (native/bare.h), where the operator's mode lets
  * them; whom they run as is the launcher's to find out.
  *
+ * An island with a network is first of all told of by NETWORK, whose fds are its wires
+ * (egress/wire.h): until somebody has them carried, its connections wait.
+ *
  * An island that ends, for whatever reason, is told of by GONE. How much stands ready is in
  * every report; one of its own says so when there is nothing more to prepare. The launcher believes
  * nothing it is sent: plans are checked and held to the operator's maxima, host paths judged
@@ -81,7 +84,8 @@ enum service_report_kind {
 	REPORT_EXITED,
 	REPORT_GONE,
 	REPORT_USAGE,
-	REPORT_STOCK, /* of no island: only how much stands ready has changed */
+	REPORT_NETWORK, /* EGRESS_FDS fds ride along */
+	REPORT_STOCK,   /* of no island: only how much stands ready has changed */
 };
 
 /* What stands ready for the next islands; every report has it. */

@@ -330,7 +330,7 @@ static bool flags_ok(const struct plan *p)
 	if (kept + p->scratch_workspace > 1)
 		return false;
 	return p->scratch_workspace <= 1 && p->allow_degraded <= 1 && p->network < NETWORK_MODES &&
-	       p->pad == 0;
+	       p->pad[0] == 0;
 }
 
 int plan_check(const struct plan *p, size_t len, struct cay_error *err)

@@ -58,19 +58,20 @@ struct plan {
 
 	/* The island's: made for one, it is for no other; but for some limits. */
 	uint32_t n_mounts;
+	struct plan_list rules; /* of its network: "+RULE" allows, "-RULE" blocks */
 	struct limits limits;
 	struct plan_mount mounts[PLAN_MOUNTS_MAX];
 	uint32_t island_text; /* so much of the text, from its beginning, is about the island */
 	uint8_t scratch_workspace; /* /workspace is part of the island's own tmpfs */
 	uint8_t allow_degraded;
 	uint8_t network; /* enum network_mode */
-	uint8_t pad;
+	uint8_t pad[1];
 
 	char text[];
 };
 
 /* Nothing between the fields, as they are compared as bytes. */
-_Static_assert(sizeof(struct plan) == 8 + ID_SIZE + 3 * sizeof(struct plan_list) + 8 +
+_Static_assert(sizeof(struct plan) == 8 + ID_SIZE + 4 * sizeof(struct plan_list) + 8 +
 					      sizeof(struct limits) +
 					      PLAN_MOUNTS_MAX * sizeof(struct plan_mount) + 8,
 	       "a new field: is it the island's or the program's? take_program_out() must know");

@@ -24,6 +24,7 @@ struct riders {
 struct islands {
 	struct loop *loop;
 	struct loop_fd sock;
+	struct outlets *outlets; /* or NULL */
 	void (*lost)(void *ctx);
 	void *ctx;
 	uint32_t last_number;
@@ -111,6 +112,14 @@ static struct island_ref *find(struct islands *l, uint32_t number)
 	return ref;
 }
 
+/* Its wires come with the launcher's first word of it. */
+static int open_network(struct island_ref *ref, const struct plan *p, struct cay_error *err)
+{
+	if (!ref->islands->outlets)
+		return cay_fail(err, CAY_E_UNSUPPORTED, 0, "islands have no network here");
+	return outlet_prepare(&ref->outlet, ref->islands->outlets, p, err);
+}
+
 static int ask_new(struct island_ref *ref, struct service_request q, const struct plan *p,
 		   struct riders riders, const struct islands_bare *bare, struct cay_error *err)
 {
@@ -120,6 +129,9 @@ static int ask_new(struct island_ref *ref, struct service_request q, const struc
 		q.flags |= FLAG_PEER;
 		riders.fds[riders.n++] = bare->peer;
 	}
+	outlet_done(&ref->outlet);
+	if (p->network != NETWORK_NONE && open_network(ref, p, err) < 0)
+		return -1;
 	enter(ref);
 	q.island = ref->number;
 	if (ask(ref->islands, NULL, q, p, riders, err) == 0) {
@@ -227,6 +239,7 @@ int islands_sweep(struct islands *l, const char (*names)[ID_SIZE], size_t n, str
 
 void islands_forget(struct island_ref *ref)
 {
+	outlet_done(&ref->outlet);
 	if (!ref->number)
 		return;
 	islands_kill(ref, 0, CAUSE_CANCELLED);
@@ -241,11 +254,32 @@ static void mend(struct service_report *r)
 		r->cause = CAUSE_ERROR;
 }
 
-static void pass_on(struct islands *l, struct service_report *r)
+/* Without a way out it would hang where it should fail. */
+static void take_wires(struct island_ref *ref, const int *wires)
+{
+	struct cay_error unused;
+
+	if (outlet_open(&ref->outlet, wires, &unused) < 0)
+		islands_kill(ref, 0, CAUSE_ERROR);
+}
+
+static void close_all(int *fds, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		fd_closep(&fds[i]);
+}
+
+static void pass_on(struct islands *l, struct service_report *r, int *fds, size_t n_fds)
 {
 	struct island_ref *ref = find(l, r->island);
 
-	if (!ref)
+	if (ref && r->kind == REPORT_NETWORK && n_fds == EGRESS_FDS && ref->outlet.all &&
+	    !ref->outlet.number) {
+		take_wires(ref, fds);
+		return;
+	}
+	close_all(fds, n_fds);
+	if (!ref || r->kind == REPORT_NETWORK)
 		return; /* forgotten */
 	mend(r);
 	if (r->kind == REPORT_GONE || (r->kind == REPORT_FAILED && r->command == 0 && !ref->stands))
@@ -262,6 +296,7 @@ static void on_sock(struct loop_fd *f, uint32_t events)
 {
 	struct islands *l = f->ctx;
 	struct service_report r;
+	int fds[EGRESS_FDS];
 	size_t n_fds;
 	ssize_t n;
 
@@ -270,14 +305,16 @@ static void on_sock(struct loop_fd *f, uint32_t events)
 		(void)watch(l);
 	if (!(events & ~(uint32_t)EPOLLOUT))
 		return;
-	n = msg_recv(f->fd, &r, sizeof(r), NULL, 0, &n_fds);
+	n = msg_recv(f->fd, &r, sizeof(r), fds, EGRESS_FDS, &n_fds);
 	if (n == -EAGAIN)
 		return;
 	if (n == (ssize_t)sizeof(r)) {
 		l->stock = r.stock;
-		pass_on(l, &r);
+		pass_on(l, &r, fds, n_fds);
 		return;
 	}
+	if (n > 0)
+		close_all(fds, n_fds);
 	loop_remove(l->loop, f);
 	l->lost(l->ctx);
 }
@@ -287,13 +324,15 @@ struct service_stock islands_stock(const struct islands *l)
 	return l->stock;
 }
 
-struct islands *islands_new(struct loop *loop, int sock, void (*lost)(void *ctx), void *ctx)
+struct islands *islands_new(struct loop *loop, int sock, struct outlets *outlets,
+			    void (*lost)(void *ctx), void *ctx)
 {
 	struct islands *l = calloc(1, sizeof(*l));
 
 	if (!l)
 		return NULL;
 	l->loop = loop;
+	l->outlets = outlets;
 	l->lost = lost;
 	l->ctx = ctx;
 	l->sock = (struct loop_fd){.fd = sock, .ready = on_sock, .ctx = l};

@@ -9,6 +9,7 @@
 #include "core/error.h"
 #include "engine/service.h"
 #include "policy/plan.h"
+#include "session/outlet.h"
 
 #include <stdint.h>
 
@@ -28,10 +29,11 @@ struct island_ref {
 	void (*report)(struct island_ref *ref, const struct service_report *r);
 	/* Ours. */
 	struct island_ref *next;
-	uint32_t commands;   /* numbers given out */
-	bool made;           /* it is one that lives on */
-	bool stands;         /* READY was heard */
-	struct outbox early; /* for one that lives on, and does not stand yet */
+	uint32_t commands;    /* numbers given out */
+	bool made;            /* it is one that lives on */
+	bool stands;          /* READY was heard */
+	struct outlet outlet; /* where it has a network; it outlives the island */
+	struct outbox early;  /* for one that lives on, and does not stand yet */
 };
 
 /* Without an island: engine/native/bare.h. */
@@ -39,8 +41,12 @@ struct islands_bare {
 	int peer; /* the caller's connection; -1: it came by TCP */
 };
 
-/* lost: the launcher is gone, and with it all islands. NULL: no memory. */
-struct islands *islands_new(struct loop *loop, int sock, void (*lost)(void *ctx), void *ctx);
+/*
+ * lost: the launcher is gone, and with it all islands. outlets: borrowed; NULL: no island gets
+ * a network. NULL: no memory.
+ */
+struct islands *islands_new(struct loop *loop, int sock, struct outlets *outlets,
+			    void (*lost)(void *ctx), void *ctx);
 void islands_free(struct islands *l);
 
 /* A program to be run. */
@@ -81,5 +87,5 @@ int islands_discard(struct islands *l, const char (*names)[ID_SIZE], size_t n,
 		    struct cay_error *err);
 int islands_sweep(struct islands *l, const char (*names)[ID_SIZE], size_t n, struct cay_error *err);
 
-/* From here on nobody is told what becomes of it; it is ended, if it is there. */
+/* From here on nobody is told what becomes of it; it is ended, if it is there, and its outlet. */
 void islands_forget(struct island_ref *ref);

@@ -64,7 +64,7 @@ static bool is_own(const struct job *j)
 
 void job_cancel(struct job *j, enum cause cause, int by)
 {
-	if (j->step == STEP_OVER || (j->step >= STEP_MAIN && j->reported))
+	if (j->step >= STEP_EGRESS || (j->step >= STEP_MAIN && j->reported))
 		return;
 	if (j->watched.cause == CAUSE_NONE) {
 		j->watched.cause = cause;
@@ -236,6 +236,7 @@ static int step_on(struct job *j, struct cay_error *err)
 		return after_clean(j, err);
 	case STEP_RUN:
 	case STEP_GET:
+	case STEP_EGRESS:
 	case STEP_OVER:
 		break;
 	}
@@ -247,12 +248,35 @@ static bool runs_program(const struct job *j)
 	return j->step == STEP_RUN || j->step == STEP_COMPILE || j->step == STEP_MAIN;
 }
 
+static void on_egress(void *ctx, struct egress_log log)
+{
+	struct job *j = ctx;
+
+	j->result.egress = log;
+	egress_log_since(&j->result.egress, &j->before);
+	finish(j);
+}
+
+/* -1: there is nothing to be heard. */
+static int ask_egress(struct job *j)
+{
+	if (outlet_ask(&j->ref->outlet, is_own(j), on_egress, j) < 0)
+		return -1;
+	j->step = STEP_EGRESS;
+	return 0;
+}
+
+static void on_egress_before(void *ctx, struct egress_log log)
+{
+	((struct job *)ctx)->before = log;
+}
+
 /* However it ended, what was put there for it alone does not stay. */
 static void conclude(struct job *j)
 {
 	drop_call(j);
 	job_io_close(j); /* their end is no step any more */
-	if (job_clean(j) != 0)
+	if (job_clean(j) != 0 && ask_egress(j) < 0)
 		finish(j);
 }
 
@@ -262,6 +286,8 @@ static void on_next(struct loop_timer *t)
 	struct cay_error err;
 	int r;
 
+	if (j->step == STEP_EGRESS)
+		return;
 	if (j->step != STEP_CLEAN &&
 	    (j->failed || (j->watched.cause != CAUSE_NONE && !runs_program(j)))) {
 		conclude(j);
@@ -333,7 +359,7 @@ static void note_gone(struct job *j, const struct service_report *r)
 
 bool job_report(struct job *j, const struct service_report *r)
 {
-	if (j->step == STEP_OVER || (r->command && r->command != j->command))
+	if (j->step >= STEP_EGRESS || (r->command && r->command != j->command))
 		return false;
 	switch ((enum service_report_kind)r->kind) {
 	case REPORT_READY:
@@ -355,6 +381,7 @@ bool job_report(struct job *j, const struct service_report *r)
 		note_gone(j, r);
 		break;
 	case REPORT_USAGE:
+	case REPORT_NETWORK:
 	case REPORT_STOCK:
 		return false;
 	}
@@ -421,6 +448,8 @@ struct job *job_start(const struct job_place *place, struct island_ref *on, stru
 	j->events = events;
 	j->ctx = ctx;
 	j->ref = on ? on : &j->own;
+	if (on)
+		(void)outlet_ask(&on->outlet, false, on_egress_before, j);
 	if (begin(j, err) == 0)
 		return j;
 	job_free(j);
@@ -436,8 +465,11 @@ void job_free(struct job *j)
 		islands_forget(&j->own);
 	else if (j->step != STEP_OVER && !j->reported && j->command)
 		islands_kill(j->ref, j->command, CAUSE_CANCELLED);
+	if (j->place.outlets)
+		outlets_forget(j->place.outlets, j);
 	loop_cancel(j->place.loop, &j->next);
 	job_io_close(j);
+	egress_log_done(&j->before);
 	job_order_done(&j->order);
 	result_done(&j->result);
 	free(j);

@@ -65,6 +65,7 @@ void job_order_done(struct job_order *o);
 struct job_place {
 	struct loop *loop;
 	struct islands *islands;
+	struct outlets *outlets; /* NULL: no island gets a network */
 	struct drains *drains;
 };
 

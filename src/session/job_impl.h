@@ -16,6 +16,7 @@ enum job_step {
 	STEP_MAIN,    /* the command */
 	STEP_CLEAN,   /* what was put there for it alone goes */
 	STEP_GET,     /* files out */
+	STEP_EGRESS,  /* what became of its connections is asked for: nothing runs any more */
 	STEP_OVER,
 };
 
@@ -57,7 +58,8 @@ struct job {
 	uint32_t uid; /* without a sandbox: whom it ran as, once that is known; else 0 */
 	struct cay_error error;
 	struct result result;
-	struct loop_timer next; /* the next step, from the loop */
+	struct egress_log before; /* on a live island: what others had done until it began */
+	struct loop_timer next;   /* the next step, from the loop */
 };
 
 /* In the loop's next round, so that nobody is called from inside a call. */

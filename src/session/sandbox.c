@@ -90,6 +90,7 @@ static void note_stopped(struct sandbox *s, const char *reason)
 	s->state = SANDBOX_STOPPED;
 	s->stopping = NULL;
 	s->stands = false;
+	outlet_done(&s->ref.outlet);
 	s->memory_bytes = s->processes = 0;
 	if (store)
 		(void)store_sandbox_set_state(store, s->id, SANDBOX_STOPPED, reason,
@@ -352,6 +353,7 @@ static void on_report(struct island_ref *ref, const struct service_report *r)
 		on_gone(s, r);
 		break;
 	case REPORT_EXITED:
+	case REPORT_NETWORK:
 	case REPORT_STOCK:
 		break;
 	}

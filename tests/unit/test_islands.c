@@ -57,7 +57,7 @@ static void sweeps_by_many_names(void **state _unused_)
 	int pair[2];
 
 	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
-	l = islands_new(loop, pair[0], lost, &gone);
+	l = islands_new(loop, pair[0], NULL, lost, &gone);
 	assert_non_null(l);
 	for (n = 0; n < NAMES; n++)
 		(void)snprintf(names[n], ID_SIZE, "sbx_%016zu", n);

@@ -386,7 +386,7 @@ static void flags_are_flags(void **state)
 	(void)state;
 	CHECK_BAD(p, scratch_workspace, 2);
 	CHECK_BAD(p, allow_degraded, 2);
-	CHECK_BAD(p, pad, 1);
+	CHECK_BAD(p, pad[0], 1);
 	CHECK_BAD(p, mounts[0].pad[0], 1);
 }
 

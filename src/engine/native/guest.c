@@ -22,13 +22,29 @@
 #define LINGER_MS     2
 #define LINGER_ROUNDS 2500
 
-void service_report(struct service *s, const struct service_report *r)
+static void report(struct service *s, const struct service_report *r, const int *fds, size_t n_fds)
 {
 	struct service_report whole = *r;
 
 	whole.stock = s->told = launcher_stock(&s->launcher);
-	if (msg_send(s->asker.fd, &whole, sizeof(whole), NULL, 0) < 0)
+	if (msg_send(s->asker.fd, &whole, sizeof(whole), fds, n_fds) < 0)
 		loop_stop(s->loop); /* nobody is there any more */
+}
+
+void service_report(struct service *s, const struct service_report *r)
+{
+	report(s, r, NULL, 0);
+}
+
+/* With them it is the asker who has its connections carried. */
+static void hand_wires_out(struct guest *g)
+{
+	const struct service_report r = {.kind = REPORT_NETWORK, .island = g->number};
+
+	if (g->plan->network == NETWORK_NONE)
+		return;
+	report(g->service, &r, g->island.wires, EGRESS_FDS);
+	wires_close(g->island.wires);
 }
 
 void service_report_failure(struct service *s, uint32_t island, uint32_t command,
@@ -471,6 +487,7 @@ struct guest *guest_new(struct service *s, uint32_t number, uint32_t flags, cons
 	g->next = s->guests[number % BUCKETS];
 	s->guests[number % BUCKETS] = g;
 	s->n_guests++;
+	hand_wires_out(g);
 	return g;
 }
 

@@ -6,6 +6,7 @@
 #include "base/attr.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "egress/client.h"
 #include "engine/native/island.h"
 #include "engine/native/launcher.h"
 #include "engine/native/layout.h"
@@ -29,6 +30,7 @@ struct island_run {
 	uint64_t start_ns;
 	bool held; /* the program waits for files */
 	struct launched island;
+	struct egress_client egress; /* where there is a network */
 	struct compilation compile;
 	int status;  /* the program's, from wait(); -1: not known */
 	bool failed; /* the island said why */
@@ -231,6 +233,28 @@ static int start(struct launcher *l, struct island_run *r, struct pipes *pipes,
 	return launcher_start(l, run->plan, pipes->theirs, r->held, &r->island, err);
 }
 
+/* It starts while the island is made. */
+static int start_egress(struct island_run *r, struct cay_error *err)
+{
+	r->egress = EGRESS_CLIENT_NONE;
+	return r->run->plan->network == NETWORK_NONE
+		       ? 0
+		       : egress_client_start(&r->egress, r->run->settings, err);
+}
+
+/* A program that was quicker has waited. */
+static int open_network(struct island_run *r, struct cay_error *err)
+{
+	const struct egress_rules rules = egress_rules_of(r->run->plan);
+	int e = 0;
+
+	if (r->run->plan->network == NETWORK_NONE)
+		return 0;
+	e = egress_client_open(&r->egress, &rules, r->island.wires, err);
+	wires_close(r->island.wires);
+	return e;
+}
+
 static int run_island(struct launcher *l, const struct run *run, struct result *ret,
 		      struct cay_error *err)
 {
@@ -246,9 +270,15 @@ static int run_island(struct launcher *l, const struct run *run, struct result *
 	this.compile = (struct compilation){.begun = run->plan->compile.len > 0};
 	this.status = -1;
 	this.failed = false;
-	if (start(l, &this, &pipes, err) < 0)
+	if (start_egress(&this, err) < 0)
 		return -1;
-	r = with_files(run, island, run->files_in, err);
+	if (start(l, &this, &pipes, err) < 0) {
+		egress_client_end(&this.egress, &ret->egress);
+		return -1;
+	}
+	r = open_network(&this, err);
+	if (r == 0)
+		r = with_files(run, island, run->files_in, err);
 	if (r == 0)
 		r = run_to_end(&this, &pipes, &watched, err);
 	if (r < 0)
@@ -262,6 +292,7 @@ static int run_island(struct launcher *l, const struct run *run, struct result *
 		r = with_files(run, island, run->files_out, err);
 	}
 	launched_reap(island, &ret->usage);
+	egress_client_end(&this.egress, &ret->egress);
 	ret->usage.wall_ms = clock_ms_since(this.start_ns);
 	return r;
 }

@@ -1,0 +1,297 @@
+#include "session/outlet.h"
+
+#include "base/attr.h"
+#include "base/fd.h"
+#include "base/loop.h"
+#include "base/outbox.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#define ANSWER_MS 3000
+
+/* In the order in which they were asked; answers of one outlet come in that order. */
+struct outlet_ask {
+	struct outlet_ask *next;
+	struct outlets *all;
+	uint64_t number;
+	outlet_told_fn *told; /* NULL: nobody waits any more */
+	void *ctx;
+	struct loop_timer timer;
+};
+
+struct outlets {
+	struct loop *loop;
+	struct loop_fd sock;
+	struct outbox waiting; /* what the socket did not take yet */
+	bool greeted;
+	uint64_t last_number;
+	struct outlet *open;
+	struct outlet_ask *asks;
+	struct egress_totals totals;
+	char packet[EGRESS_REQUEST_MAX];
+	union {
+		struct egress_answer fixed;
+		char bytes[EGRESS_ANSWER_MAX];
+	} answer;
+};
+
+static int watch(struct outlets *all)
+{
+	return loop_change(all->loop, &all->sock,
+			   all->waiting.first ? EPOLLIN | EPOLLOUT : EPOLLIN);
+}
+
+static int send_packet(struct outlets *all, size_t len, const int *fds, size_t n_fds)
+{
+	bool waits = all->waiting.first;
+	int r = outbox_send(&all->waiting, all->sock.fd, all->packet, len, fds, n_fds);
+
+	return r == 0 && !waits && all->waiting.first ? watch(all) : r;
+}
+
+static int say(struct outlet *o, enum egress_request_kind kind)
+{
+	const struct egress_rules rules = {.mode = o->mode, .text = o->rules, .len = o->rules_len};
+	bool opens = kind == EGRESS_OPEN;
+	ssize_t n = egress_pack(kind, o->number, &rules, o->all->packet);
+
+	return n < 0 ? (int)n : send_packet(o->all, (size_t)n, o->wires, opens ? EGRESS_FDS : 0);
+}
+
+static int say_number(struct outlets *all, enum egress_request_kind kind, uint64_t number)
+{
+	const struct egress_request q = {.kind = (uint32_t)kind, .number = number};
+
+	memcpy(all->packet, &q, sizeof(q));
+	return send_packet(all, sizeof(q), NULL, 0);
+}
+
+const struct egress_totals *outlets_totals(const struct outlets *all)
+{
+	return &all->totals;
+}
+
+static int take_rules(struct outlet *o, const struct plan *p, struct cay_error *err)
+{
+	const struct egress_rules rules = egress_rules_of(p);
+	char *copy = malloc(rules.len + 1);
+
+	if (!copy)
+		return cay_fail(err, CAY_E_INTERNAL, ENOMEM, "open a way out");
+	memcpy(copy, rules.text, rules.len);
+	free(o->rules);
+	o->rules = copy;
+	o->rules_len = rules.len;
+	o->mode = rules.mode;
+	return 0;
+}
+
+int outlet_prepare(struct outlet *o, struct outlets *all, const struct plan *p,
+		   struct cay_error *err)
+{
+	*o = (struct outlet){.all = all};
+	memset(o->wires, -1, sizeof(o->wires));
+	return take_rules(o, p, err);
+}
+
+int outlet_open(struct outlet *o, const int wires[EGRESS_FDS], struct cay_error *err)
+{
+	int r;
+
+	memcpy(o->wires, wires, sizeof(o->wires));
+	o->number = ++o->all->last_number;
+	r = say(o, EGRESS_OPEN);
+	if (r < 0) {
+		o->number = 0;
+		return cay_fail(err, CAY_E_ENGINE, -r, "open a way out");
+	}
+	o->next = o->all->open;
+	o->all->open = o;
+	return 0;
+}
+
+int outlet_set_rules(struct outlet *o, const struct plan *p, struct cay_error *err)
+{
+	int r;
+
+	if (take_rules(o, p, err) < 0)
+		return -1;
+	r = o->number ? say(o, EGRESS_RULES) : 0;
+	return r < 0 ? cay_fail(err, CAY_E_ENGINE, -r, "change the rules of a way out") : 0;
+}
+
+static void ask_free(struct outlet_ask *a)
+{
+	struct outlet_ask **at = &a->all->asks;
+
+	while (*at && *at != a)
+		at = &(*at)->next;
+	if (*at)
+		*at = a->next;
+	loop_cancel(a->all->loop, &a->timer);
+	free(a);
+}
+
+static void answer(struct outlet_ask *a, struct egress_log log)
+{
+	outlet_told_fn *told = a->told;
+	void *ctx = a->ctx;
+
+	ask_free(a);
+	if (told)
+		told(ctx, log);
+	else
+		egress_log_done(&log);
+}
+
+static void on_no_answer(struct loop_timer *t)
+{
+	answer(t->ctx, egress_log_lost());
+}
+
+/* It is closed there: nothing is to be opened again by the next one. */
+static void shut(struct outlet *o)
+{
+	struct outlet **at = &o->all->open;
+
+	while (*at && *at != o)
+		at = &(*at)->next;
+	if (*at)
+		*at = o->next;
+	o->number = 0;
+	for (int i = 0; i < EGRESS_FDS; i++)
+		fd_closep(&o->wires[i]);
+}
+
+int outlet_ask(struct outlet *o, bool close, outlet_told_fn *told, void *ctx)
+{
+	struct outlets *all = o->all;
+	struct outlet_ask *a = o->number ? calloc(1, sizeof(*a)) : NULL, **at;
+
+	if (!a)
+		return -1;
+	*a = (struct outlet_ask){.all = all,
+				 .number = o->number,
+				 .told = told,
+				 .ctx = ctx,
+				 .timer = {.fire = on_no_answer, .ctx = a}};
+	if (loop_after(all->loop, &a->timer, ANSWER_MS) < 0 ||
+	    say_number(all, close ? EGRESS_CLOSE : EGRESS_REPORT, o->number) < 0) {
+		loop_cancel(all->loop, &a->timer);
+		free(a);
+		return -1;
+	}
+	for (at = &all->asks; *at; at = &(*at)->next)
+		;
+	*at = a;
+	if (close)
+		shut(o);
+	return 0;
+}
+
+void outlets_forget(struct outlets *all, const void *ctx)
+{
+	for (struct outlet_ask *a = all->asks; a; a = a->next)
+		if (a->ctx == ctx)
+			a->told = NULL;
+}
+
+void outlet_done(struct outlet *o)
+{
+	if (o->number)
+		(void)say_number(o->all, EGRESS_CLOSE, o->number);
+	if (o->all)
+		shut(o);
+	free(o->rules);
+	*o = (struct outlet){0};
+}
+
+static void hear_log(struct outlets *all, size_t len)
+{
+	const struct egress_answer *said = &all->answer.fixed;
+	struct outlet_ask *a = all->asks;
+	struct egress_log log;
+
+	while (a && a->number != said->number)
+		a = a->next;
+	if (!a)
+		return; /* it came too late */
+	if (egress_unpack(said, len, &log) < 0)
+		log = egress_log_lost();
+	answer(a, log);
+}
+
+/* The next process knows of nothing. */
+static void begin_again(struct outlets *all)
+{
+	if (all->greeted)
+		for (struct outlet *o = all->open; o; o = o->next)
+			(void)say(o, EGRESS_OPEN);
+	all->greeted = true;
+}
+
+static void hear(struct outlets *all, size_t len)
+{
+	switch ((enum egress_answer_kind)all->answer.fixed.kind) {
+	case ANSWER_HELLO:
+		begin_again(all);
+		break;
+	case ANSWER_REPORT:
+	case ANSWER_CLOSED:
+		hear_log(all, len);
+		break;
+	case ANSWER_TOTALS:
+		all->totals = all->answer.fixed.totals;
+		break;
+	case ANSWER_FAILED: /* it carries nothing then, which its programs notice */
+		break;
+	}
+}
+
+static void on_sock(struct loop_fd *f, uint32_t events)
+{
+	struct outlets *all = f->ctx;
+	size_t n_fds;
+	ssize_t n;
+
+	if (events & EPOLLOUT && outbox_flush(&all->waiting, f->fd) != -EAGAIN)
+		(void)watch(all);
+	if (!(events & ~(uint32_t)EPOLLOUT))
+		return;
+	n = msg_recv(f->fd, all->answer.bytes, sizeof(all->answer), NULL, 0, &n_fds);
+	if (n >= (ssize_t)sizeof(all->answer.fixed))
+		hear(all, (size_t)n);
+	else if (n != -EAGAIN)
+		loop_remove(all->loop, f); /* whoever started both of us is gone */
+}
+
+struct outlets *outlets_new(struct loop *loop, int sock)
+{
+	struct outlets *all = calloc(1, sizeof(*all));
+
+	if (!all)
+		return NULL;
+	all->loop = loop;
+	all->sock = (struct loop_fd){.fd = sock, .ready = on_sock, .ctx = all};
+	if (fd_set_nonblock(sock, 1) < 0 || loop_add(loop, &all->sock, EPOLLIN) < 0) {
+		free(all);
+		return NULL;
+	}
+	return all;
+}
+
+void outlets_free(struct outlets *all)
+{
+	if (!all)
+		return;
+	while (all->asks)
+		ask_free(all->asks);
+	loop_remove(all->loop, &all->sock);
+	(void)close(all->sock.fd);
+	outbox_done(&all->waiting);
+	free(all);
+}
