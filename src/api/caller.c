@@ -75,6 +75,10 @@ static int be_key(struct caller *c, struct api *api, const char *key, struct cay
 	c->quotas = k.quotas;
 	if (k.bounds && bounds_parse(&c->bounds, k.bounds, strlen(k.bounds), err) < 0)
 		return cay_wrap(err, "the key's bounds");
+	c->bounds.tier = tier_find(k.tier);
+	c->bounds.has_tier = true;
+	if (c->bounds.tier == TIERS)
+		return cay_fail(err, CAY_E_INTERNAL, 0, "the key's tier is not known");
 	(void)store_key_touch(api->store, &k, clock_wall_ms(), &ignored);
 	return 0;
 }
@@ -125,5 +129,6 @@ struct settings caller_settings(const struct caller *c, const struct settings *s
 	struct settings narrowed = *s;
 
 	bounds_lower(&c->bounds, &narrowed.maximum);
+	narrowed.key = &c->bounds;
 	return narrowed;
 }

@@ -13,7 +13,8 @@ int run_decide(const struct api *api, const struct run_ask *ask, struct mode_ans
 	       struct cay_error *err)
 {
 	struct spec *spec = &ask->body->spec;
-	struct mode_question q = mode_question(&api->settings, &ask->caller->bounds, spec);
+	struct settings s = caller_settings(ask->caller, &api->settings);
+	struct mode_question q = mode_question(&s, &ask->caller->bounds, spec);
 
 	*ret = (struct mode_answer){ENGINE_NATIVE, ""};
 	if (ask->on) /* a live sandbox is one, whatever the mode */

@@ -49,12 +49,16 @@ struct json *run_json(const struct run_record *r)
 	return j;
 }
 
-/* The kept result, or what is known of it. *ret_event says which of a stream's last events it is.
- */
 struct found {
-	struct json *json;
-	const char *event;
+	struct json *json;  /* the kept result, or what is known of it */
+	struct json *error; /* why it did not begin, as whoever followed it was told; or NULL */
 };
+
+static void found_done(struct found *f)
+{
+	json_free(f->json);
+	json_free(f->error);
+}
 
 static void take_found(void *ctx, const struct run_record *r)
 {
@@ -62,7 +66,6 @@ static void take_found(void *ctx, const struct run_record *r)
 	struct json *kept = NULL;
 	struct json_fault fault;
 
-	f->event = "result";
 	if (r->result &&
 	    json_parse(r->result, strlen(r->result), RUN_RESULT_MAX, &kept, &fault) == 0 &&
 	    !json_get(kept, "error")) {
@@ -72,9 +75,8 @@ static void take_found(void *ctx, const struct run_record *r)
 	f->json = run_json(r);
 	if (!kept)
 		return;
-	f->event = "error";
+	f->error = kept;
 	json_set(f->json, "error", json_share(json_get(kept, "error")));
-	json_free(kept);
 }
 
 static int find(struct exchange *x, const char *id, struct found *ret, struct cay_error *err)
@@ -85,14 +87,13 @@ static int find(struct exchange *x, const char *id, struct found *ret, struct ca
 
 void run_history_answer(struct exchange *x, const char *id)
 {
-	struct found f;
+	_cleanup_(found_done) struct found f;
 	struct cay_error err;
 
 	if (find(x, id, &f, &err) < 0)
 		exchange_fail(x, &err);
 	else
 		exchange_respond_json(x, 200, f.json);
-	json_free(f.json);
 }
 
 static void run_get(struct exchange *x)
@@ -113,7 +114,7 @@ static void run_events(struct exchange *x)
 {
 	const char *id = request_param(exchange_request(x), "id");
 	struct run_entry *e = run_find(api_of(x)->runs, &caller_of(x)->viewer, id);
-	struct found f;
+	_cleanup_(found_done) struct found f = {0};
 	struct cay_error err;
 
 	if (e) {
@@ -124,9 +125,11 @@ static void run_events(struct exchange *x)
 		exchange_fail(x, &err);
 		return;
 	}
-	(void)exchange_event(x, f.event, f.json);
+	if (f.error)
+		(void)exchange_event(x, "error", f.error);
+	else
+		(void)exchange_event(x, "result", f.json);
 	exchange_end(x);
-	json_free(f.json);
 }
 
 struct listing {

@@ -34,6 +34,7 @@ struct run_entry {
 	struct sandbox *on;
 	struct run_record record; /* as far as it is known before the end */
 	char sandbox[ID_SIZE];    /* what record.sandbox points to */
+	char message[sizeof(((struct result *)0)->message) + 64];
 	struct run_stream stream; /* who hears of it */
 	void (*ended)(void *ctx, struct json *result, const struct cay_error *err);
 	void *ctx;
@@ -147,14 +148,28 @@ static void fill_record(struct run_record *r, const struct result *res, const st
 	r->memory_peak_bytes = res->usage.memory_peak_bytes;
 }
 
+static void note_too_long(struct run_entry *e)
+{
+	const char *message = e->record.message;
+
+	(void)snprintf(e->message, sizeof(e->message),
+		       "%s%sits result is not kept: it has more than %u MiB", message,
+		       message[0] ? "; " : "", RUN_RESULT_MAX >> 20);
+	e->record.message = e->message;
+}
+
 /* What is told to whoever waited is not kept as well: only what nobody waited for. */
 static void remember(struct run_entry *e, const struct json *j)
 {
 	_cleanup_(buf_done) struct buf text = BUF(RUN_RESULT_MAX);
 	struct cay_error err;
+	int r;
 
-	if (e->record.background && json_text(j, &text) == 0)
+	r = e->record.background ? json_text(j, &text) : 0;
+	if (e->record.background && r == 0)
 		e->record.result = buf_str(&text);
+	else if (r == -EFBIG)
+		note_too_long(e);
 	if (store_run_put(e->runs->api->store, &e->record, &err) < 0)
 		log_error(err.text, "run", e->record.id);
 	e->record.result_kept = e->record.result != NULL;

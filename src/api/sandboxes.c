@@ -281,10 +281,23 @@ static void sandbox_delete_handle(struct exchange *x)
 	exchange_respond_json(x, 200, j);
 }
 
-/* Labels replace labels; times count from now. The rest is as it was made. */
-static int patch(struct sandbox *s, const char *text, size_t len, struct cay_error *err)
+static int patch_rules(struct sandbox *s, const struct settings *settings, const struct json *j,
+		       const struct network_spec *new, struct cay_error *err)
 {
-	static const char *const may[] = {"labels", "ttl", "idle_timeout"};
+	struct rules_asked asked = {.allow = json_get(j, "allow") ? &new->allow : NULL,
+				    .block = json_get(j, "block") ? &new->block : NULL};
+
+	if (json_get(j, "mode"))
+		return cay_fail(err, CAY_E_INVALID, 0,
+				"network.mode can't be changed: only network.allow and .block");
+	return asked.allow || asked.block ? sandbox_change_rules(s, settings, &asked, err) : 0;
+}
+
+/* Labels replace labels, rules rules; times count from now. The rest is as it was made. */
+static int patch(struct sandbox *s, const struct settings *settings, const char *text, size_t len,
+		 struct cay_error *err)
+{
+	static const char *const may[] = {"labels", "ttl", "idle_timeout", "network"};
 	_cleanup_(json_freep) struct json *j = NULL;
 	struct request_body new = {0};
 	struct strv labels;
@@ -300,11 +313,14 @@ static int patch(struct sandbox *s, const char *text, size_t len, struct cay_err
 			known = known || strcmp(name, may[n]) == 0;
 		if (!known)
 			return cay_fail(err, CAY_E_INVALID, 0,
-					"%.64s can't be changed: only labels, ttl, idle_timeout",
+					"%.64s can't be changed: only labels, ttl, idle_timeout, "
+					"network",
 					name);
 	}
 	if (r == 0)
 		r = request_read(&new, REQUEST_SANDBOX, j, err);
+	if (r == 0)
+		r = patch_rules(s, settings, json_get(j, "network"), &new.spec.network, err);
 	if (r == 0) {
 		labels = s->body->labels;
 		if (json_get(j, "labels")) {
@@ -323,13 +339,14 @@ static int patch(struct sandbox *s, const char *text, size_t len, struct cay_err
 static void sandbox_patch_handle(struct exchange *x)
 {
 	const struct request *q = exchange_request(x);
+	struct settings settings = caller_settings(caller_of(x), &api_of(x)->settings);
 	struct sandbox *s = sandbox_of(x);
 	struct cay_error err;
 
 	if (!s)
 		return;
 	sandbox_touch(s);
-	if (patch(s, q->body, q->body_len, &err) < 0) {
+	if (patch(s, &settings, q->body, q->body_len, &err) < 0) {
 		exchange_fail(x, &err);
 		return;
 	}

@@ -162,6 +162,18 @@ static int set_mounts(struct json *to, const struct spec *s, struct cay_error *e
 	return r;
 }
 
+static void set_network(struct json *to, const struct network_spec *n)
+{
+	struct json *o;
+
+	if (!n->said && n->allow.len == 0 && n->block.len == 0)
+		return;
+	o = egress_rules_json(&n->allow, &n->block);
+	if (n->said)
+		json_set_str(o, "mode", network_mode_name(n->mode));
+	json_set(to, "network", o);
+}
+
 static int set_gets(struct json *to, const struct transfers *get, struct cay_error *err)
 {
 	struct json *list;
@@ -191,6 +203,7 @@ int remote_request(const struct spec *s, enum request_place place, struct json *
 	if (s->workdir && remote_request_str(j, "workdir", s->workdir, "--workdir", err) < 0)
 		return -1;
 	set_limits(j, &s->limits);
+	set_network(j, &s->network);
 	if (s->allow_degraded)
 		json_set_bool(j, "allow_degraded", true);
 	if (s->engine == ENGINE_NATIVE)

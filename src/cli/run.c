@@ -93,9 +93,12 @@ static const struct option_row rows[] = {
 	{0, "timeout", "TIME", "wall time (60): seconds, or 500ms, 5m, 1h", .set = set_limit},
 	{0, "cpu-time", "TIME", "CPU time of all processes (not limited)", .set = set_limit},
 	{0, "output-limit", "SIZE", "of each stream (1m with --json, else none)", .set = set_limit},
-	{0, "network", "MODE", "none (default)", .set = spec_option_network},
-	{0, "allow-domain", "DOMAIN", NULL, .set = refuse},
-	{0, "block-domain", "DOMAIN", NULL, .set = refuse},
+	{0, "network", "none|allowlist|full", "none (default); full is all that is public",
+	 .set = spec_option_network},
+	{0, "allow-domain", "DOMAIN", "may be reached: NAME, *.NAME, NAME:PORT; again",
+	 .set = spec_option_allow_domain},
+	{0, "block-domain", "DOMAIN", "may not be, whatever is allowed; again",
+	 .set = spec_option_block_domain},
 	{'v', "volume", "SRC:DEST[:ro|rw]", "a host directory, read-only unless rw",
 	 .set = spec_option_volume},
 	{0, "workspace", "SRC[:ro|rw]", "seen at /workspace (a scratch directory)",
@@ -221,6 +224,11 @@ static int choose_engine(const struct run_options *q, const struct settings *s,
 	if (q->spec.engine == ENGINE_DIRECT && !s->allow_direct) {
 		(void)cay_fail(err, CAY_E_POLICY, 0, "the direct engine is switched off");
 		return cay_hint(err, "[engine] direct = yes in the settings allows it");
+	}
+	if (q->spec.engine == ENGINE_DIRECT && q->spec.needs_sandbox) {
+		(void)cay_fail(err, CAY_E_UNSUPPORTED, 0, "%s: can't be had without a sandbox",
+			       q->spec.needs_sandbox);
+		return cay_hint(err, "leave it out, or --engine direct");
 	}
 	return 0;
 }

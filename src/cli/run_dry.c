@@ -116,6 +116,9 @@ int run_dry(const struct plan *plan, const struct mount_rules *rules, const stru
 	print_words("env", plan, plan->env);
 	(void)printf("workdir  %s\n", plan_str(plan, plan->workdir));
 	print_limits(&plan->limits);
+	(void)printf("network  %s\n",
+		     engine->sandboxed ? network_mode_name(plan->network) : "host");
+	print_words("rule", plan, plan->rules);
 	if (!engine->sandboxed) {
 		(void)printf("denied   nothing: the program runs on this machine as you do\n");
 		return 0;
@@ -124,6 +127,7 @@ int run_dry(const struct plan *plan, const struct mount_rules *rules, const stru
 		return -1;
 	for (unsigned n = 0; engine->enforced(n); n++)
 		(void)printf("enforce  %s\n", engine->enforced(n));
+	(void)printf("denied   %s\n", dry_network_denied(plan, engine));
 	for (const char *const *what = engine->denied; *what; what++)
 		(void)printf("denied   %s\n", *what);
 	return 0;

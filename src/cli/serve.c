@@ -244,7 +244,8 @@ _noreturn_ static void be_launcher(void *ctx, pid_t parent)
 	_exit(service_main(sock, &(struct service_config){.rules = &s->rules,
 							  .kept_dir = s->kept_dir,
 							  .bare = &s->bare,
-							  .maximum = &s->settings.maximum}));
+							  .maximum = &s->settings.maximum,
+							  .may_degrade = s->settings.may_degrade}));
 }
 
 _noreturn_ static void be_api(void *ctx, pid_t parent)

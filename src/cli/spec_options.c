@@ -80,13 +80,17 @@ OPTION_SETTER(spec_option_workdir)
 
 OPTION_SETTER(spec_option_network)
 {
-	if (strcmp(value, "none") == 0)
-		return 0;
-	if (strcmp(value, "allowlist") != 0 && strcmp(value, "full") != 0)
-		return cay_fail(err, CAY_E_INVALID, 0,
-				"--network can't be '%.64s': none, allowlist or full", value);
-	(void)cay_fail(err, CAY_E_UNSUPPORTED, 0, "--network %s is not supported yet", value);
-	return cay_hint(err, "islands have no network: leave --network out");
+	return spec_set_network(ctx, value, err) < 0 ? cay_wrap(err, "--network") : 0;
+}
+
+OPTION_SETTER(spec_option_allow_domain)
+{
+	return spec_allow_domain(ctx, value, err) < 0 ? cay_wrap(err, "--allow-domain") : 0;
+}
+
+OPTION_SETTER(spec_option_block_domain)
+{
+	return spec_block_domain(ctx, value, err) < 0 ? cay_wrap(err, "--block-domain") : 0;
 }
 
 int spec_read_all(int fd, size_t max, const char *what, char **ret, size_t *ret_len,

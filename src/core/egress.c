@@ -2,6 +2,7 @@
 
 #include "base/attr.h"
 #include "base/json.h"
+#include "base/strv.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -143,4 +144,22 @@ struct json *egress_log_json(const struct egress_log *l)
 	for (size_t i = 0; i < l->n; i++)
 		json_add(list, entry_json(&l->entries[i]));
 	return list;
+}
+
+static struct json *list_json(const struct strv *rules)
+{
+	struct json *list = json_new_array();
+
+	for (size_t i = 0; i < rules->len; i++)
+		json_add_str(list, rules->items[i]);
+	return list;
+}
+
+struct json *egress_rules_json(const struct strv *allow, const struct strv *block)
+{
+	struct json *o = json_new_object();
+
+	json_set(o, "allow", list_json(allow));
+	json_set(o, "block", list_json(block));
+	return o;
 }

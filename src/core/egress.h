@@ -17,8 +17,9 @@ const char *network_mode_name(enum network_mode m);
 /* NETWORK_MODES: none is called so. */
 enum network_mode network_mode_find(const char *name);
 
-/* Of one sandbox, key or operator: to allow and to block, each. */
-#define EGRESS_RULES_MAX 1000
+/* Rules of one sandbox, to allow and to block together; of an operator or key, each. */
+#define EGRESS_RULES_MAX   1000
+#define EGRESS_RULES_BYTES (120u << 10) /* as text, with a sign and a NUL each */
 
 enum egress_verdict { VERDICT_ALLOWED, VERDICT_DENIED, VERDICT_FAILED, VERDICTS };
 
@@ -81,6 +82,10 @@ struct egress_log egress_log_lost(void);
 void egress_log_since(struct egress_log *l, const struct egress_log *before);
 
 struct json;
+struct strv;
+
+/* {"allow":[…],"block":[…]}; NULL when memory is out. */
+struct json *egress_rules_json(const struct strv *allow, const struct strv *block);
 
 /* [{"name":"…","port":443,"verdict":"allowed","bytes_in":…}, …]; NULL when memory is out. */
 struct json *egress_log_json(const struct egress_log *l);

@@ -7,6 +7,7 @@
 #include "core/limit.h"
 
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/wait.h>
 
@@ -68,8 +69,17 @@ void result_done(struct result *r)
 	free(r->image);
 	free(r->language);
 	free(r->version);
+	strv_done(&r->allow);
+	strv_done(&r->block);
 	egress_log_done(&r->egress);
 	*r = (struct result){0};
+}
+
+void result_warn(struct result *r, unsigned uid)
+{
+	if (!r->sandboxed && !r->message[0])
+		(void)snprintf(r->message, sizeof(r->message), "ran without a sandbox, as user %u",
+			       uid);
 }
 
 int result_exit_code(const struct result *r)
@@ -227,7 +237,9 @@ struct json *result_json(const struct result *r)
 	json_set_str(o, "language", r->language);
 	json_set_str(o, "version", r->version);
 	json_set_str(o, "network", hold_name(r->isolation.network));
+	json_set(o, "network_rules", egress_rules_json(&r->allow, &r->block));
 	json_set(o, "egress", egress_log_json(&r->egress));
+	json_set_int(o, "egress_unlisted", (int64_t)r->egress.unlisted);
 	json_set_bool(o, "sandboxed", r->sandboxed);
 	json_set_str(o, "sandbox", r->sandbox[0] ? r->sandbox : NULL);
 	json_set(o, "isolation", isolation_json(&r->isolation));

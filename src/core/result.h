@@ -3,6 +3,7 @@
  */
 #pragma once
 
+#include "base/strv.h"
 #include "core/capture.h"
 #include "core/egress.h"
 #include "core/event.h"
@@ -107,6 +108,7 @@ struct result {
 	char sandbox[ID_SIZE]; /* "": an island of its own */
 	bool sandboxed;
 	struct isolation isolation;
+	struct strv allow, block; /* the rules of its network */
 	struct egress_log egress; /* what became of its ways out */
 };
 
@@ -117,6 +119,9 @@ struct json;
 /* The result object of the API; the caller frees it. NULL when memory is out. */
 struct json *result_json(const struct result *r);
 struct json *isolation_json(const struct isolation *i);
+
+/* Where it was not sandboxed and there is nothing else to say: who reads only this reads that. */
+void result_warn(struct result *r, unsigned uid);
 
 /* What `cay run` exits with: the program's code, 128+n, 124 for time, 137 for memory. */
 int result_exit_code(const struct result *r);

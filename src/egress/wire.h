@@ -53,6 +53,9 @@ struct egress_request {
 
 #define EGRESS_REQUEST_MAX (128u << 10) /* bytes, with its rules */
 
+_Static_assert(sizeof(struct egress_request) + EGRESS_RULES_BYTES <= EGRESS_REQUEST_MAX,
+	       "all rules that a plan can have go with one request");
+
 enum egress_answer_kind {
 	ANSWER_HELLO = 1,
 	ANSWER_FAILED,

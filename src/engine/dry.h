@@ -21,6 +21,9 @@ struct dry_engine {
 struct json *dry_json(const struct plan *p, const struct runtime *runtime,
 		      const struct dry_engine *by, struct json *mounts);
 
+/* What of the network it is denied, in words; NULL: nothing. */
+const char *dry_network_denied(const struct plan *p, const struct engine *engine);
+
 /* One of mounts. */
 struct json *dry_mount_json(const char *source, const char *target, enum access access,
 			    const char *reason);

@@ -41,7 +41,7 @@ struct engine {
 	bool sandboxed; /* else nothing is enforced */
 	/* For a dry run. What it enforces, by name; NULL behind the last. */
 	const char *(*enforced)(unsigned n);
-	/* What every program is denied, in words; ends with NULL. */
+	/* What every program is denied, in words, beside the network; ends with NULL. */
 	const char *const *denied;
 };
 

@@ -1,6 +1,7 @@
 #include "engine/engine.h"
 
 #include <assert.h>
+#include <errno.h>
 
 static engine_run_fn *const runs[ENGINES] = {
 	[ENGINE_NATIVE] = native_run,
@@ -12,5 +13,7 @@ int engine_run(const struct engine *e, const struct run *run, struct result *ret
 {
 	assert(runs[e->id]);
 	engine_describe(e, ret);
+	if (plan_rules(run->plan, &ret->allow, &ret->block) < 0)
+		return cay_fail(err, CAY_E_INTERNAL, ENOMEM, "prepare the result");
 	return runs[e->id](run, ret, err);
 }

@@ -339,25 +339,25 @@ static void blame_compiler(struct result *ret)
 {
 	size_t len = strlen(ret->message);
 
-	if (!ret->compile.begun)
+	if (!ret->compile.begun || (ret->compile.ended && ret->compile.wait_status == 0))
 		return;
-	if (!ret->compile.ended)
-		(void)snprintf(ret->message + len, sizeof(ret->message) - len, " while compiling");
-	else if (ret->compile.wait_status != 0 && ret->status == STATUS_FAILED)
+	if (ret->status == STATUS_FAILED)
 		(void)snprintf(ret->message, sizeof(ret->message), "compiling failed with code %d",
 			       ret->exit_code);
+	else
+		(void)snprintf(ret->message + len, sizeof(ret->message) - len, " while compiling");
 }
 
 static void conclude_exit(int wait_status, const struct limits *limits, struct result *ret)
 {
 	if (WIFSIGNALED(wait_status)) {
-		ret->signal = WTERMSIG(wait_status);
-		/* The kernel's own CPU limit (of one process) can be first. */
-		if (ret->signal == SIGXCPU && limits->cpu_time_ms) {
+		/* The kernel's own CPU limit (of one process) can be first: it is ours as well. */
+		if (WTERMSIG(wait_status) == SIGXCPU && limits->cpu_time_ms) {
 			ended_by_us(&(struct watched){.cause = CAUSE_CPU_TIME}, limits, ret);
 			return;
 		}
 		ret->status = STATUS_SIGNAL;
+		ret->signal = WTERMSIG(wait_status);
 		(void)snprintf(ret->message, sizeof(ret->message), "ended by signal %d (%s)",
 			       ret->signal, strsignal(ret->signal));
 		return;

@@ -48,7 +48,7 @@ const struct host_item host_items[] = {
 	{HOST_FILE, "etc/group", "root:x:0:\ntty:x:5:\ncay:x:1000:\nnogroup:x:65534:\n"},
 	{HOST_FILE, "etc/hosts", "127.0.0.1 localhost cay\n::1 localhost\n"},
 	{HOST_FILE, "etc/hostname", "cay\n"},
-	{HOST_FILE, "etc/resolv.conf", ""},
+	{HOST_FILE, "etc/resolv.conf", "nameserver 198.18.0.1\n"},
 	{HOST_FILE, "etc/nsswitch.conf",
 	 "passwd: files\ngroup: files\nhosts: files dns\nservices: files\nprotocols: files\n"},
 	{HOST_SYMLINK, "etc/mtab", "../proc/self/mounts"},

@@ -90,6 +90,40 @@ SETTER(set_networks)
 	return read_bits(r, v, names, NETWORK_MODES, &b->networks, err);
 }
 
+static int read_rules(struct reader *r, const struct json *v, struct strv *ret,
+		      struct cay_error *err)
+{
+	if (json_len(v) > EGRESS_RULES_MAX)
+		return field_too_many(err, EGRESS_RULES_MAX);
+	for (size_t i = 0; i < json_len(v); i++) {
+		size_t back = reader_enter_at(r, i);
+		const char *text = field_str(json_at(v, i), err);
+		struct domain_rule rule;
+		char normal[DOMAIN_RULE_SIZE];
+
+		if (!text || domain_rule_parse(text, &rule, err) < 0)
+			return -1;
+		domain_rule_text(&rule, normal);
+		if (strv_add(ret, normal) < 0)
+			return field_no_memory(err);
+		reader_leave(r, back);
+	}
+	return 0;
+}
+
+SETTER(set_allow)
+{
+	struct bounds *b = r->into;
+
+	b->has_allow = true;
+	return read_rules(r, v, &b->allow, err);
+}
+
+SETTER(set_block)
+{
+	return read_rules(r, v, &((struct bounds *)r->into)->block, err);
+}
+
 SETTER(set_limits)
 {
 	struct bounds *b = r->into;
@@ -110,6 +144,7 @@ SETTER(set_limits)
 static const struct field fields[] = {
 	{"engines", TAKES_ARRAY, set_engines, 0}, {"images", TAKES_ARRAY, set_images, 0},
 	{"mounts", TAKES_STR, set_mounts, 0},     {"networks", TAKES_ARRAY, set_networks, 0},
+	{"allow", TAKES_ARRAY, set_allow, 0},     {"block", TAKES_ARRAY, set_block, 0},
 	{"limits", TAKES_OBJECT, set_limits, 0},
 };
 
@@ -139,6 +174,8 @@ int bounds_parse(struct bounds *ret, const char *text, size_t len, struct cay_er
 void bounds_done(struct bounds *b)
 {
 	strv_done(&b->images);
+	strv_done(&b->allow);
+	strv_done(&b->block);
 }
 
 static int denied(struct cay_error *err, const char *bound, const char *what)

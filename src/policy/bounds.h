@@ -4,6 +4,7 @@
  *
  * As JSON, all of it optional: {"engines":["native"], "images":["host"],
  * "mounts":"none"|"ro"|"rw", "networks":["none","allowlist"],
+ * "allow":["*.example.org"], "block":["ads.example.org"],
  * "limits":{"memory":"1g","timeout":60}}. What is left out is not bounded.
  */
 #pragma once
@@ -29,8 +30,13 @@ struct bounds {
 	struct strv images; /* references, as they are written */
 	enum bounds_mounts mounts;
 	bool has_networks;
-	unsigned networks;     /* bits of enum network_mode; none is always among them */
-	struct limits maximum; /* 0: not bounded */
+	unsigned networks; /* bits of enum network_mode; none is always among them */
+	bool has_allow;
+	struct strv allow, block; /* rules for domains, as domain_rule_text() writes them */
+	struct limits maximum;    /* 0: not bounded */
+	/* No part of the JSON, but the key's own: the most that its holders can have. */
+	bool has_tier;
+	enum tier tier;
 };
 
 /* The caller has *ret to bounds_done(), also after a failure. CAY_E_INVALID names the field. */
@@ -41,7 +47,8 @@ int bounds_read(struct bounds *ret, const struct json *j, struct cay_error *err)
 
 void bounds_done(struct bounds *b);
 
-/* 0, or CAY_E_POLICY that names the bound. A spec runs on the host's image without network. */
+/* 0, or CAY_E_POLICY that names the bound. A spec runs on the host's image; its
+ * network is network_decide()'s to judge. */
 int bounds_check(const struct bounds *b, const struct spec *spec, struct cay_error *err);
 
 /*

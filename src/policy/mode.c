@@ -1,6 +1,7 @@
 #include "policy/mode.h"
 
 #include "base/attr.h"
+#include "policy/network.h"
 
 #include <string.h>
 
@@ -82,7 +83,7 @@ struct mode_question mode_question(const struct settings *s, const struct bounds
 		.engine = spec->engine,
 		.trusted = spec->trusted,
 		.shell = is_shell(spec),
-		.network = false, /* no request is granted one yet: spec/request.c */
+		.network = network_is_asked(spec, s),
 		.key_direct = !b->has_engines || b->engines & 1u << ENGINE_DIRECT,
 	};
 }

@@ -33,7 +33,7 @@ struct mode_answer {
  */
 int mode_decide(const struct mode_question *q, struct mode_answer *ret, struct cay_error *err);
 
-/* The question that a request of a caller with these bounds is. */
+/* The question that a request of a caller with these bounds is; s may be a copy for the caller. */
 struct mode_question mode_question(const struct settings *s, const struct bounds *b,
 				   const struct spec *spec);
 

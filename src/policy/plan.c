@@ -5,11 +5,16 @@
 #include "core/limit.h"
 #include "policy/command.h"
 #include "policy/mounts.h"
+#include "policy/network.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* cay-egress's own address: it answers DNS and proxies HTTP there, on every island. */
+#define NETWORK_PROXY      "http://198.18.0.1:3128"
+#define NETWORK_PROXY_NONE "localhost,127.0.0.1,::1"
 
 /* The text is gathered first; header and text become one block at the end. */
 struct builder {
@@ -40,6 +45,39 @@ static void push_all(struct builder *b, struct plan_list *list, const struct str
 {
 	for (size_t i = 0; i < v->len; i++)
 		push(b, list, v->items[i]);
+}
+
+static void push_signed(struct builder *b, char sign, const struct strv *rules)
+{
+	for (size_t i = 0; i < rules->len; i++) {
+		char text[DOMAIN_RULE_SIZE + 1];
+
+		(void)snprintf(text, sizeof(text), "%c%s", sign, rules->items[i]);
+		push(b, &b->head.rules, text);
+	}
+}
+
+/* A live island's network is there: what runs on it has that one, whatever is said by now. */
+static int add_network(struct builder *b, const struct spec *spec, const struct settings *settings,
+		       struct cay_error *err)
+{
+	struct network_spec n;
+	const char *rule;
+
+	if (!spec->island) {
+		if (network_decide(spec, settings, &n, err) < 0)
+			return -1;
+		b->head.network = (uint8_t)n.mode;
+		push_signed(b, '+', &n.allow);
+		push_signed(b, '-', &n.block);
+		network_spec_done(&n);
+		return 0;
+	}
+	b->head.network = spec->island->network;
+	rule = plan_first(spec->island, spec->island->rules);
+	for (uint32_t i = 0; i < spec->island->rules.len; i++, rule = plan_next(rule))
+		push(b, &b->head.rules, rule);
+	return 0;
 }
 
 static void add_mount(struct builder *b, const char *source, const char *target, enum access access,
@@ -74,6 +112,15 @@ static void add_mounts(struct builder *b, const struct spec *spec, const struct 
 	for (size_t i = 0; i < spec->n_mounts; i++)
 		add_mount(b, spec->mounts[i].source, spec->mounts[i].target, spec->mounts[i].access,
 			  MOUNT_REQUESTED);
+}
+
+static int check_degraded(const struct spec *spec, const struct settings *settings,
+			  struct cay_error *err)
+{
+	if (!spec->allow_degraded || settings->may_degrade)
+		return 0;
+	(void)cay_fail(err, CAY_E_POLICY, 0, "the operator has every limit enforced");
+	return cay_hint(err, "leave allow_degraded out; the setting is [isolation] may_degrade");
 }
 
 /* What was asked for, else the setting; never above the operator's maximum. */
@@ -121,13 +168,28 @@ static int let_install(const struct spec *spec, struct strv *env)
 	return r < 0 ? r : strv_set_env(env, "NPM_CONFIG_PREFIX", text);
 }
 
+/* For programs that would rather ask one: what reaches nothing without it reaches the same. */
+static int name_proxy(struct strv *env)
+{
+	static const char *const names[][2] = {
+		{"http_proxy", NETWORK_PROXY},    {"https_proxy", NETWORK_PROXY},
+		{"HTTP_PROXY", NETWORK_PROXY},    {"HTTPS_PROXY", NETWORK_PROXY},
+		{"no_proxy", NETWORK_PROXY_NONE}, {"NO_PROXY", NETWORK_PROXY_NONE},
+	};
+	int r = 0;
+
+	for (size_t i = 0; i < ARRAY_LEN(names) && r == 0; i++)
+		r = strv_set_env(env, names[i][0], names[i][1]);
+	return r;
+}
+
 /*
  * Thread pools need no variables: the CPUs that may be used are the ones in sight.
  * Memory is not: go alone reads a variable for it, and collects garbage before the
  * limit is reached if told so a little below it.
  */
-static int decide_env(const struct spec *spec, const struct limits *limits,
-		      const struct strv *needed, struct strv *env)
+static int decide_env(const struct spec *spec, const struct plan *head, const struct strv *needed,
+		      struct strv *env)
 {
 	const char *const base[][2] = {
 		{"PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"},
@@ -151,7 +213,9 @@ static int decide_env(const struct spec *spec, const struct limits *limits,
 	}
 	if (r == 0)
 		r = strv_addf(env, "GOMEMLIMIT=%llu",
-			      (unsigned long long)(limits->memory_bytes / 10 * 9));
+			      (unsigned long long)(head->limits.memory_bytes / 10 * 9));
+	if (r == 0 && head->network != NETWORK_NONE)
+		r = name_proxy(env);
 	if (r == 0 && spec->live_roots)
 		r = let_install(spec, env);
 	if (r == 0)
@@ -232,23 +296,28 @@ int plan_make(const struct spec *spec, const struct settings *settings,
 		return cay_fail(err, CAY_E_INTERNAL, errno, "name the run");
 	}
 	if (decide_limits(spec, settings, &b.head.limits, err) < 0 ||
-	    check_targets(spec, err) < 0) {
+	    check_degraded(spec, settings, err) < 0 || check_targets(spec, err) < 0) {
 		buf_done(&b.text);
 		return -1;
 	}
 	if (b.failed == 0)
 		b.failed =
 			command_make(spec, runtime, script, b.head.limits.memory_bytes, &command);
-	if (b.failed == 0)
-		b.failed = decide_env(spec, &b.head.limits, &command.env, &env);
 	/* The island's first: offsets and text of what is the same are the same. */
 	add_mounts(&b, spec, runtime);
+	if (add_network(&b, spec, settings, err) < 0) {
+		buf_done(&b.text);
+		return -1;
+	}
+	if (b.failed == 0)
+		b.failed = decide_env(spec, &b.head, &command.env, &env);
 	b.head.island_text = (uint32_t)b.text.len;
 	push_all(&b, &b.head.compile, &command.compile);
 	push_all(&b, &b.head.argv, &command.argv);
 	push_all(&b, &b.head.env, &env);
 	b.head.workdir = add(&b, spec->workdir ? spec->workdir : ISLAND_WORKSPACE);
-	b.head.allow_degraded = spec->allow_degraded || settings->allow_degraded;
+	b.head.allow_degraded =
+		settings->may_degrade && (spec->allow_degraded || settings->allow_degraded);
 	r = finish(&b, ret, err);
 	buf_done(&b.text);
 	return r;
@@ -267,6 +336,16 @@ const char *plan_first(const struct plan *p, struct plan_list l)
 const char *plan_next(const char *s)
 {
 	return s + strlen(s) + 1;
+}
+
+int plan_rules(const struct plan *p, struct strv *ret_allow, struct strv *ret_block)
+{
+	const char *rule = plan_first(p, p->rules);
+	int r = 0;
+
+	for (uint32_t i = 0; i < p->rules.len && r == 0; i++, rule = plan_next(rule))
+		r = strv_add(rule[0] == '+' ? ret_allow : ret_block, rule + 1);
+	return r;
 }
 
 static int bad(struct cay_error *err, const char *what)
@@ -321,6 +400,39 @@ static bool mount_ok(const struct plan *p, const struct plan_mount *m)
 	       (strcmp(target, ISLAND_WORKSPACE) == 0 || !path_is_within(target, ISLAND_WORKSPACE));
 }
 
+static bool rule_ok(const char *text)
+{
+	struct domain_rule rule;
+	struct cay_error unused;
+	char normal[DOMAIN_RULE_SIZE];
+
+	if ((text[0] != '+' && text[0] != '-') || domain_rule_parse(text + 1, &rule, &unused) < 0)
+		return false;
+	domain_rule_text(&rule, normal);
+	return strcmp(normal, text + 1) == 0;
+}
+
+/* As network_decide() makes them; all in the island's text, as an island of other rules is another.
+ */
+static bool network_ok(const struct plan *p)
+{
+	const char *rule = plan_first(p, p->rules);
+	size_t bytes = 0, allowed = 0;
+
+	if (p->network >= NETWORK_MODES || p->rules.len > EGRESS_RULES_MAX ||
+	    !list_ok(p, p->rules, p->island_text) || (p->rules.len == 0) != (p->rules.first == 0))
+		return false;
+	for (uint32_t i = 0; i < p->rules.len; i++, rule = plan_next(rule)) {
+		if (!rule_ok(rule))
+			return false;
+		allowed += rule[0] == '+';
+		bytes += strlen(rule) + 1;
+	}
+	if (p->network == NETWORK_NONE && p->rules.len > 0)
+		return false;
+	return (allowed > 0) == (p->network == NETWORK_ALLOWLIST) && bytes <= EGRESS_RULES_BYTES;
+}
+
 static bool flags_ok(const struct plan *p)
 {
 	unsigned kept = 0;
@@ -359,6 +471,8 @@ int plan_check(const struct plan *p, size_t len, struct cay_error *err)
 	for (uint32_t i = 0; i < p->n_mounts; i++)
 		if (!mount_ok(p, &p->mounts[i]))
 			return bad(err, "a mount");
+	if (!network_ok(p))
+		return bad(err, "its network");
 	if (!flags_ok(p))
 		return bad(err, "its flags");
 	return limits_ok(&p->limits) ? 0 : bad(err, "its limits");

@@ -95,6 +95,9 @@ bool plan_fits_island(const struct plan *a, const struct plan *b);
 /* Whether b's can be a command on a live island that was made for a: that has the same mounts. */
 bool plan_fits_command(const struct plan *a, const struct plan *b);
 
+/* Appends the network's rules to lists; 0 or -errno. */
+int plan_rules(const struct plan *p, struct strv *ret_allow, struct strv *ret_block);
+
 /* The name of the workspace that outlives the island, or NULL. */
 const char *plan_kept(const struct plan *p);
 

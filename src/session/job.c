@@ -124,14 +124,17 @@ static void describe_reason(struct job *j)
 		j->result.engine_reason = NULL;
 }
 
-/* Who reads nothing else of a result reads this. */
-static void warn(struct job *j)
+static int describe_rules(const struct job_order *o, struct result *r)
 {
-	struct result *r = &j->result;
+	int failed = 0;
 
-	if (!r->sandboxed && !r->message[0])
-		(void)snprintf(r->message, sizeof(r->message), "ran without a sandbox, as user %u",
-			       j->uid);
+	if (!o->network)
+		return plan_rules(o->plan, &r->allow, &r->block);
+	for (size_t n = 0; n < o->network->allow.len && failed == 0; n++)
+		failed = strv_add(&r->allow, o->network->allow.items[n]);
+	for (size_t n = 0; n < o->network->block.len && failed == 0; n++)
+		failed = strv_add(&r->block, o->network->block.items[n]);
+	return failed;
 }
 
 static void describe(struct job *j)
@@ -142,7 +145,7 @@ static void describe(struct job *j)
 	memcpy(r->id, o->plan->id, sizeof(r->id));
 	engine_describe(o->engine, r);
 	describe_reason(j);
-	r->image = strdup(HOST_IMAGE);
+	r->image = o->engine->sandboxed ? strdup(HOST_IMAGE) : NULL;
 	if (o->has_runtime) {
 		r->language = strdup(o->runtime.language->name);
 		r->version = o->runtime.version[0] ? strdup(o->runtime.version) : NULL;
@@ -151,6 +154,7 @@ static void describe(struct job *j)
 	memcpy(r->sandbox, o->sandbox, sizeof(r->sandbox));
 	if (r->isolation.user == HOLD_UNKNOWN && o->isolation)
 		r->isolation = *o->isolation;
+	(void)describe_rules(o, r);
 }
 
 static void finish(struct job *j)
@@ -163,7 +167,7 @@ static void finish(struct job *j)
 	describe(j);
 	if (!j->failed)
 		watch_conclude(&j->watched, &j->order.plan->limits, j->status, &j->result);
-	warn(j);
+	result_warn(&j->result, j->uid);
 	j->events->ended(j, j->failed ? NULL : &j->result, j->failed ? &j->error : NULL);
 }
 

@@ -48,8 +48,9 @@ struct job_order {
 	/* On a live island: whose, and what holds it (borrowed until the job has ended). */
 	char sandbox[ID_SIZE];
 	const struct isolation *isolation;
-	const struct engine *engine; /* that was decided on, by the spec */
-	const char *reason;          /* why this one; static, or NULL */
+	const struct network_spec *network; /* as it is now, which may not be as the plan says */
+	const struct engine *engine;        /* that was decided on, by the spec */
+	const char *reason;                 /* why this one; static, or NULL */
 	/* Without a sandbox: by which connection it was asked for (borrowed until job_start() has
 	   returned), or -1. */
 	int peer;

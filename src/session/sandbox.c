@@ -5,6 +5,7 @@
 #include "base/json.h"
 #include "core/limit.h"
 #include "image/runtime.h"
+#include "policy/network.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -390,8 +391,50 @@ void sandbox_forget(struct sandbox *s, const void *ctx)
 			w->fn = NULL;
 }
 
+/* The island is made for a program that does nothing. */
+static int make_plan(struct sandboxes *all, const char *id, const struct settings *settings,
+		     struct request_body *body, struct plan **ret, struct cay_error *err)
+{
+	struct spec *spec = &body->spec;
+	uint64_t max = settings->maximum.timeout_ms;
+	struct network_spec network;
+
+	spec->kind = SPEC_ARGV;
+	spec->live_roots = &all->roots;
+	/* A host directory stays by itself. */
+	spec->kept = body->persistent && !spec->workspace.source ? id : NULL;
+	if (!spec->limits.timeout_ms) /* a command's */
+		spec->limits.timeout_ms =
+			max && max < SANDBOX_COMMAND_DEFAULT_MS ? max : SANDBOX_COMMAND_DEFAULT_MS;
+	if (spec->args.len == 0 && strv_add(&spec->args, "/bin/true") < 0)
+		return cay_fail(err, CAY_E_INTERNAL, ENOMEM, "make the sandbox");
+	if (network_decide(spec, settings, &network, err) < 0)
+		return -1;
+	network_spec_done(&spec->network);
+	spec->network = network;
+	if (plan_make(spec, settings, NULL, NULL, ret, err) < 0)
+		return -1;
+	spec->limits = (*ret)->limits; /* commands get what was decided, not what was asked */
+	return 0;
+}
+
+/* Rules that were changed since are not in it. */
+static int renew_plan(struct sandbox *s, struct cay_error *err)
+{
+	struct plan *plan;
+
+	if (make_plan(s->all, s->id, s->all->config.settings, s->body, &plan, err) < 0)
+		return -1;
+	free(s->plan);
+	s->plan = plan;
+	s->rules_changed = false;
+	return 0;
+}
+
 int sandbox_wake(struct sandbox *s, struct cay_error *err)
 {
+	if (s->rules_changed && renew_plan(s, err) < 0)
+		return -1;
 	if (islands_make(&s->ref, s->plan, 0, NULL, err) < 0)
 		return -1;
 	s->state = SANDBOX_LIVE;
@@ -423,28 +466,6 @@ int sandbox_ask(struct sandbox *s, enum service_request_kind kind, sandbox_answe
 		return 0;
 	drop_last_wait(s);
 	return -1;
-}
-
-/* The island is made for a program that does nothing. */
-static int make_plan(struct sandboxes *all, const char *id, const struct settings *settings,
-		     struct request_body *body, struct plan **ret, struct cay_error *err)
-{
-	struct spec *spec = &body->spec;
-	uint64_t max = settings->maximum.timeout_ms;
-
-	spec->kind = SPEC_ARGV;
-	spec->live_roots = &all->roots;
-	/* A host directory stays by itself. */
-	spec->kept = body->persistent && !spec->workspace.source ? id : NULL;
-	if (!spec->limits.timeout_ms) /* a command's */
-		spec->limits.timeout_ms =
-			max && max < SANDBOX_COMMAND_DEFAULT_MS ? max : SANDBOX_COMMAND_DEFAULT_MS;
-	if (spec->args.len == 0 && strv_add(&spec->args, "/bin/true") < 0)
-		return cay_fail(err, CAY_E_INTERNAL, ENOMEM, "make the sandbox");
-	if (plan_make(spec, settings, NULL, NULL, ret, err) < 0)
-		return -1;
-	spec->limits = (*ret)->limits; /* commands get what was decided, not what was asked */
-	return 0;
 }
 
 static void set_times(struct sandbox *s)

@@ -38,7 +38,8 @@ struct sandbox {
 	char *name; /* NULL: none */
 	struct owner owner;
 	struct request_body *body; /* what was asked for; its spec is the base of commands' */
-	struct plan *plan;         /* the island's */
+	struct plan *plan;         /* the island's, as the launcher has it */
+	bool rules_changed;        /* those in body are others than the plan's */
 	struct island_ref ref;
 	enum sandbox_state state;
 	bool stands;                                  /* the island is there */
@@ -152,6 +153,16 @@ void sandbox_terminal_close(struct sandbox_terminal *t);
 
 /* Somebody uses it now. */
 void sandbox_touch(struct sandbox *s);
+
+/*
+ * Other rules for its network: what asked lists, where it does, within settings, which are the
+ * caller's. They hold from now on, for all that runs there. CAY_E_CONFLICT: it has no network.
+ */
+struct rules_asked {
+	const struct strv *allow, *block; /* NULL: as they were */
+};
+int sandbox_change_rules(struct sandbox *s, const struct settings *settings,
+			 const struct rules_asked *asked, struct cay_error *err);
 
 /* Puts what was changed into the store. */
 void sandbox_remember(struct sandbox *s);

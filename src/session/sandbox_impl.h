@@ -53,8 +53,18 @@ int sandbox_keep(struct sandbox *s, struct cay_error *err);
 /* Those that are stopped, from the store; and workspaces that are nobody's are removed. */
 int sandboxes_restore(struct sandboxes *all, struct cay_error *err);
 
+struct json;
+/* sandbox_json.c: {"mode":…,"allow":[…],"block":[…]} */
+struct json *sandbox_network_json(const struct sandbox *s);
+
 /* For sandbox_store.c: enters one that was, with its body, owner and times set. */
 int sandbox_enter_stopped(struct sandboxes *all, struct sandbox *s, struct cay_error *err);
+
+/*
+ * sandbox_rules.c: makes rules those of the sandbox; network is taken over, unless it fails.
+ * CAY_E_UNSUPPORTED while there is an island.
+ */
+int sandbox_set_rules(struct sandbox *s, struct network_spec *network, struct cay_error *err);
 
 /* sandbox_use.c: what the launcher says about a command. */
 void sandbox_command_report(struct sandbox *s, const struct service_report *r);

@@ -14,6 +14,15 @@ static struct json *usage_json(const struct sandbox *s)
 	return o;
 }
 
+struct json *sandbox_network_json(const struct sandbox *s)
+{
+	const struct network_spec *n = &s->body->spec.network;
+	struct json *o = egress_rules_json(&n->allow, &n->block);
+
+	json_set_str(o, "mode", network_mode_name(n->mode));
+	return o;
+}
+
 struct json *sandbox_json(const struct sandbox *s)
 {
 	struct json *o = json_new_object();
@@ -34,6 +43,7 @@ struct json *sandbox_json(const struct sandbox *s)
 	json_set_int(o, "busy", (int64_t)s->busy);
 	json_set(o, "labels", request_labels_json(s->body));
 	json_set(o, "limits", limits_json(&s->plan->limits));
+	json_set(o, "network", sandbox_network_json(s));
 	json_set(o, "usage", usage_json(s));
 	if (s->stands)
 		json_set(o, "isolation", isolation_json(&s->isolation));

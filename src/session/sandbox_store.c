@@ -1,7 +1,7 @@
 /*
  * What the store knows of a sandbox. Of a persistent one that is enough to start it
- * again: the request as it came, and the limits that were decided for it then, within
- * bounds of its owner's that may not be known any more.
+ * again: the request as it came, and the limits and the network that were decided for it
+ * then, within bounds of its owner's that may not be known any more.
  */
 #include "session/sandbox_impl.h"
 
@@ -20,17 +20,20 @@
 
 static struct json *spec_json(const struct sandbox *s)
 {
-	struct json *o, *limits;
+	struct json *o, *limits, *decided;
 
 	if (!s->body->persistent)
 		return sandbox_json(s);
 	o = json_new_object();
 	limits = json_new_object();
+	decided = json_new_object(); /* as a request would ask for it */
 	for (size_t n = 0; n < n_limit_rows; n++)
 		json_set_int(limits, limit_rows[n].name,
 			     (int64_t)limit_get(&s->plan->limits, &limit_rows[n]));
 	json_set_str(o, "request", s->body->text);
 	json_set(o, "limits", limits);
+	json_set(decided, "network", sandbox_network_json(s));
+	json_set(o, "decided", decided);
 	return o;
 }
 
@@ -101,6 +104,21 @@ static int read_labels(const char *text, struct request_body *body, struct cay_e
 	return r;
 }
 
+static int read_network(const struct json *decided, struct request_body *body,
+			struct cay_error *err)
+{
+	struct request_body with = {0};
+	int r = request_read(&with, REQUEST_SANDBOX, decided, err);
+
+	if (r == 0) {
+		network_spec_done(&body->spec.network);
+		body->spec.network = with.spec.network;
+		with.spec.network = (struct network_spec){0};
+	}
+	request_body_done(&with);
+	return r;
+}
+
 static int read_body(const struct sandbox_record *r, struct request_body *body,
 		     struct cay_error *err)
 {
@@ -115,6 +133,9 @@ static int read_body(const struct sandbox_record *r, struct request_body *body,
 	if (request_parse(body, REQUEST_SANDBOX, text, strlen(text), err) < 0)
 		return -1;
 	if (read_limits(json_get(j, "limits"), &body->spec.limits, err) < 0)
+		return -1;
+	/* There were sandboxes before there were networks. */
+	if (json_get(j, "decided") && read_network(json_get(j, "decided"), body, err) < 0)
 		return -1;
 	return read_labels(r->labels, body, err);
 }

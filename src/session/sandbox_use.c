@@ -82,6 +82,7 @@ static int inherit(const struct sandbox *s, struct spec *spec)
 	spec->allow_degraded = base->allow_degraded;
 	spec->live_roots = base->live_roots;
 	spec->kept = base->kept;
+	spec->island = s->plan;
 	for (size_t n = 0; n < base->n_mounts && r == 0; n++, spec->n_mounts++)
 		r = copy_mount(&spec->mounts[n], &base->mounts[n]);
 	if (r == 0)
@@ -109,6 +110,7 @@ int sandbox_order(struct sandbox *s, struct request_body *body, uint64_t cpu_lef
 		return -1;
 	memcpy(ret->sandbox, s->id, sizeof(ret->sandbox));
 	ret->isolation = &s->isolation;
+	ret->network = &s->body->spec.network;
 	return 0;
 }
 

@@ -13,6 +13,7 @@ static const struct row mount_rows[] = {
 
 static const struct row isolation_rows[] = {
 	{"allow_degraded", ROW_BOOL, offsetof(struct settings, allow_degraded), 0, 0, 0},
+	{"may_degrade", ROW_BOOL, offsetof(struct settings, may_degrade), 1, 0, 0},
 };
 
 static const struct row engine_rows[] = {

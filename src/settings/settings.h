@@ -29,6 +29,8 @@ struct language_settings {
 	struct strv paths;
 };
 
+struct bounds;
+
 struct settings {
 	struct limits limits;    /* [limits]: what a run gets when it does not ask */
 	struct limits maximum;   /* [maximum]: what it can get at most; 0: no maximum */
@@ -36,6 +38,7 @@ struct settings {
 	struct strv mount_write; /* [mounts] write = DIR: may be mounted writable (and read-only) */
 	struct strv mount_forbid; /* [mounts] forbid = PATH: added to the built-in forbidden list */
 	bool allow_degraded;      /* [isolation] allow_degraded = yes|no */
+	bool may_degrade;         /* may_degrade = yes|no: whether a run may ask for that */
 	bool allow_direct;        /* [engine] direct = yes|no */
 	enum network_mode network_mode; /* [network] mode: the most that can be had */
 	struct strv network_allow;      /* allow = RULE: as domain_rule_text() writes it */
@@ -59,6 +62,8 @@ struct settings {
 	bool serve_direct_over_tcp;   /* direct_over_tcp = yes|no */
 	struct language_settings languages[SETTINGS_LANGUAGES_MAX];
 	size_t n_languages;
+	/* In a copy for one caller: what that one's key may have (policy/bounds.h); else NULL. */
+	const struct bounds *key;
 	struct strv origins; /* NAME=FILE:LINE for each value that came from a file; see
 				settings_origin() */
 };

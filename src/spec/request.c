@@ -335,20 +335,40 @@ static int only(const struct json *v, const char *const *words, const char *hint
 
 SETTER(set_network_mode)
 {
-	static const char *const modes[] = {"none", "allowlist", "full", NULL};
+	const char *text = field_str(v, err);
 
-	return only(v, modes, "islands have no network: leave it out", err);
+	return text ? spec_set_network(&body(r)->spec, text, err) : -1;
 }
 
-SETTER(set_domains)
+static int read_rules(struct reader *r, const struct json *v,
+		      int (*add)(struct spec *, const char *, struct cay_error *),
+		      struct cay_error *err)
 {
-	return json_len(v) == 0 ? 0 : field_later(err, "islands have no network: leave it out");
+	for (size_t i = 0; i < json_len(v); i++) {
+		size_t back = reader_enter_at(r, i);
+		const char *text = field_str(json_at(v, i), err);
+
+		if (!text || add(&body(r)->spec, text, err) < 0)
+			return -1;
+		reader_leave(r, back);
+	}
+	return 0;
+}
+
+SETTER(set_allow)
+{
+	return read_rules(r, v, spec_allow_domain, err);
+}
+
+SETTER(set_block)
+{
+	return read_rules(r, v, spec_block_domain, err);
 }
 
 static const struct field network_fields[] = {
 	{"mode", TAKES_STR, set_network_mode, 0},
-	{"allow", TAKES_ARRAY, set_domains, 0},
-	{"block", TAKES_ARRAY, set_domains, 0},
+	{"allow", TAKES_ARRAY, set_allow, 0},
+	{"block", TAKES_ARRAY, set_block, 0},
 };
 
 SETTER(set_network)
@@ -398,15 +418,9 @@ SETTER(set_trusted)
 
 SETTER(set_tier)
 {
-	/* Without a network the lower two are the same. */
-	static const char *const tiers[] = {"sandbox", "standard", "elevated", "unrestricted",
-					    NULL};
-	const char *s = json_str(v);
+	const char *text = field_str(v, err);
 
-	needs_sandbox(r, "tier");
-	if (s && strcmp(s, "restricted") == 0)
-		return 0;
-	return only(v, tiers, "higher tiers bring network, which islands do not have", err);
+	return text ? spec_set_tier(&body(r)->spec, text, err) : -1;
 }
 
 /* What only says what is so anyway may be said. */

@@ -46,6 +46,7 @@ void spec_done(struct spec *s)
 	mount_spec_done(&s->workspace);
 	transfers_done(&s->put);
 	transfers_done(&s->get);
+	network_spec_done(&s->network);
 	*s = (struct spec){0};
 }
 

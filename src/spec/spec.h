@@ -5,9 +5,11 @@
 #pragma once
 
 #include "base/strv.h"
+#include "core/egress.h"
 #include "core/error.h"
 #include "core/id.h"
 #include "core/limits.h"
+#include "core/tier.h"
 #include "spec/language.h"
 
 #include <stdbool.h>
@@ -70,6 +72,17 @@ struct transfers {
 	size_t len;
 };
 
+/* What is asked of the network. Rules are as domain_rule_text() writes them. */
+struct network_spec {
+	bool said; /* the mode was */
+	enum network_mode mode;
+	struct strv allow, block;
+};
+
+void network_spec_done(struct network_spec *n);
+
+struct plan;
+
 struct spec {
 	enum spec_kind kind;
 	const struct language *language; /* NULL for SPEC_ARGV */
@@ -94,6 +107,9 @@ struct spec {
 	/* The first field that asks for what only a sandbox has ("network"); static; or NULL. */
 	const char *needs_sandbox;
 	bool allow_degraded;
+	struct network_spec network;
+	bool has_tier; /* what a tier brings is asked for */
+	enum tier tier;
 	/*
 	 * For a sandbox that lives on: the directories of all runtimes that are not in
 	 * /usr, whichever is used (borrowed); and programs may install what they need.
@@ -102,6 +118,8 @@ struct spec {
 	const struct strv *live_roots;
 	/* For a sandbox that is persistent: its workspace's name (borrowed), or NULL. */
 	const char *kept;
+	/* For a program on a live island: that one's plan (borrowed), whose network it has. */
+	const struct plan *island;
 	/*
 	 * For a program beside others on a live island: what is put there for it alone
 	 * carries this in its name, as they may be at it at the same time. Else "".
@@ -136,6 +154,15 @@ int spec_set_language(struct spec *s, const char *text, struct cay_error *err);
 int spec_set_limit(struct spec *s, const char *name, const char *text, struct cay_error *err);
 
 int spec_set_engine(struct spec *s, const char *text, struct cay_error *err);
+
+/* "none", "allowlist", "full" */
+int spec_set_network(struct spec *s, const char *text, struct cay_error *err);
+
+/* "*.example.org:443" to what may be reached, and to what may not. */
+int spec_allow_domain(struct spec *s, const char *text, struct cay_error *err);
+int spec_block_domain(struct spec *s, const char *text, struct cay_error *err);
+
+int spec_set_tier(struct spec *s, const char *text, struct cay_error *err);
 
 int spec_set_workdir(struct spec *s, const char *path, struct cay_error *err);
 

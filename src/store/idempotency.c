@@ -80,13 +80,18 @@ static int make_room(struct store *s, const char *owner, struct cay_error *err)
 	_cleanup_(query_end) struct query q;
 
 	if (query_begin(&q, s,
-			"DELETE FROM idempotency WHERE rowid IN (SELECT rowid FROM idempotency"
-			" WHERE owner = ?1 AND status IS NOT NULL"
-			" ORDER BY rowid DESC LIMIT -1 OFFSET ?2)",
+			"DELETE FROM idempotency WHERE rowid IN (SELECT id FROM"
+			" (SELECT rowid AS id, count(*) OVER latest AS n,"
+			"  total(length(body)) OVER latest AS bytes FROM idempotency"
+			"  WHERE owner = ?1 AND status IS NOT NULL"
+			"  WINDOW latest AS (ORDER BY rowid DESC))"
+			" WHERE n > ?2 OR bytes > ?3)",
 			err) < 0)
 		return -1;
 	query_text(&q, owner);
 	query_int(&q, IDEMPOTENCY_OWNER_MAX - 1);
+	/* The one that begins may bring the longest. */
+	query_int(&q, IDEMPOTENCY_OWNER_BYTES - IDEMPOTENCY_BODY_MAX);
 	return query_run(&q, NULL, err);
 }
 

@@ -18,8 +18,9 @@
 /* Of a longer answer it is only kept that there was one. */
 #define IDEMPOTENCY_BODY_MAX (256u << 10)
 
-/* Of one owner; the oldest go first. */
-#define IDEMPOTENCY_OWNER_MAX 1000
+/* Of one owner, and the answers of these together; the oldest go first. */
+#define IDEMPOTENCY_OWNER_MAX   1000
+#define IDEMPOTENCY_OWNER_BYTES (16u << 20)
 
 enum idempotency {
 	IDEMPOTENCY_NEW,     /* go on, and say _done() or _forget() */

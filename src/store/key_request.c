@@ -3,6 +3,7 @@
 #include "base/attr.h"
 #include "base/buf.h"
 #include "base/json.h"
+#include "core/tier.h"
 #include "policy/bounds.h"
 #include "spec/fields.h"
 #include "spec/request.h"
@@ -12,9 +13,6 @@
 #include <string.h>
 
 #define QUOTA_MAX 1000000000ll
-
-static const char *const tiers[] = {"sandbox", "restricted", "standard", "elevated",
-				    "unrestricted"};
 
 #define SETTER(name) static int name(struct reader *r, const struct json *v, struct cay_error *err)
 
@@ -46,11 +44,10 @@ SETTER(set_tier)
 
 	if (!s)
 		return -1;
-	for (size_t i = 0; i < ARRAY_LEN(tiers); i++)
-		if (strcmp(s, tiers[i]) == 0) {
-			(void)snprintf(record(r)->tier, sizeof(record(r)->tier), "%s", s);
-			return 0;
-		}
+	if (tier_find(s) < TIERS) {
+		(void)snprintf(record(r)->tier, sizeof(record(r)->tier), "%s", s);
+		return 0;
+	}
 	(void)field_invalid(err, "no such tier");
 	return cay_hint(err, "tiers are sandbox, restricted, standard, elevated, unrestricted");
 }
@@ -127,7 +124,7 @@ int key_request_parse(struct key_record *ret, const char *text, size_t len, stru
 	struct reader r = {.into = ret};
 
 	*ret = (struct key_record){0};
-	(void)snprintf(ret->tier, sizeof(ret->tier), "%s", tiers[0]);
+	(void)snprintf(ret->tier, sizeof(ret->tier), "%s", tier_name(TIER_SANDBOX));
 	if (fields_parse(text, len, KEY_REQUEST_MAX_BYTES, &j, err) < 0)
 		return cay_wrap(err, "the request");
 	if (fields_read(&r, fields, ARRAY_LEN(fields), j, err) < 0)

@@ -179,15 +179,38 @@ def in_batch(daemon):
     return ask
 
 
+def kept_of(daemon, run):
+    wait_until(lambda: daemon.get(run).json["status"] != "running", 60, "its end")
+    kept = daemon.get(run).json
+    return {"error": kept["error"]} if "error" in kept else kept
+
+
+def last_event(daemon, run):
+    with daemon.events("GET", f"{run}/events") as events:
+        assert events.status == 200
+        return list(events)[-1]
+
+
+def followed(daemon):
+    """Whether from its start or when it is over: at last it is told what is kept."""
+    def ask(request):
+        begun = daemon.post("/v1/runs", dict(request, background=True)).json
+        if "error" in begun:
+            return begun
+        run = f"/v1/runs/{begun['id']}"
+        told = last_event(daemon, run)
+        answer = kept_of(daemon, run)
+        assert told == last_event(daemon, run) == ("error" if "error" in answer else "result", answer)
+        return answer
+    return ask
+
+
 def in_background(daemon):
     def ask(request):
         begun = daemon.post("/v1/runs", dict(request, background=True)).json
         if "error" in begun:
             return begun
-        url = f"/v1/runs/{begun['id']}"
-        wait_until(lambda: daemon.get(url).json["status"] != "running", 60, "its end")
-        kept = daemon.get(url).json
-        return {"error": kept["error"]} if "error" in kept else kept
+        return kept_of(daemon, f"/v1/runs/{begun['id']}")
     return ask
 
 
@@ -216,7 +239,9 @@ OF_THE_HOST = ((r"/[\w/-]+/cay-direct-\d+-\w+/workspace", "/workspace"), (r"/[\w
 
 NO_ISOLATION = {"user": "none", "disk": "none", "seccomp": "none", "landlock": 0, "network": "host",
                 "read_only_root": False, "namespaces": []}
-NO_SANDBOX = {"engine": "direct", "sandboxed": False, "network": "host"}
+# A success has nothing else to say.
+NO_SANDBOX = {"engine": "direct", "sandboxed": False, "network": "host", "image": None,
+              "message": lambda first: first or f"ran without a sandbox, as user {STRANGER}"}
 
 
 def ways_of(cay, stranger, places, daemon, off):
@@ -230,16 +255,16 @@ def ways_of(cay, stranger, places, daemon, off):
         Way("events", by_events(daemon)),
         Way("batch", in_batch(daemon)),
         Way("background", in_background(daemon)),
+        Way("followed", followed(daemon)),
         Way("sandbox", in_sandbox(daemon), names=OF_A_COMMAND),
-        # By its caller, with what that has: no cgroups, no image.
+        # By its caller, with what that has: no cgroups.
         Way("direct cli", by_command(stranger, places, "--engine", "direct"), is_island=False, names=OF_THE_HOST,
             by_design=dict(
-                NO_SANDBOX, engine_reason="asked for by name: no sandbox", image=None,
+                NO_SANDBOX, engine_reason="asked for by name: no sandbox",
                 isolation=lambda first: dict(first, **NO_ISOLATION, memory="none", pids="none", cpu="none",
                                              capabilities="kept", no_new_privs=False))),
-        # By the launcher, in cgroups; a success has nothing else to say.
+        # By the launcher, in cgroups.
         Way("mode off", by_post(off), is_island=False, names=OF_THE_HOST, by_design=dict(
             NO_SANDBOX, engine_reason=f"mode off: no sandbox; as user {STRANGER}",
-            message=lambda first: first or f"ran without a sandbox, as user {STRANGER}",
             isolation=lambda first: dict(first, **NO_ISOLATION))),
     ]

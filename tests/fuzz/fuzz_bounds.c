@@ -11,6 +11,9 @@ static void check(const struct bounds *b)
 	CHECK(b->images.len <= BOUNDS_IMAGES_MAX && b->mounts <= MOUNTS_WRITE);
 	CHECK(!(b->engines & 1u << ENGINE_AUTO));
 	CHECK(!b->has_networks || b->networks & 1u << NETWORK_NONE);
+	CHECK(b->allow.len <= EGRESS_RULES_MAX && b->block.len <= EGRESS_RULES_MAX);
+	CHECK(b->has_allow || b->allow.len == 0);
+	CHECK(!b->has_tier);
 	bounds_lower(b, &after);
 	for (size_t i = 0; i < n_limit_rows; i++) {
 		uint64_t old = limit_get(&before, &limit_rows[i]);

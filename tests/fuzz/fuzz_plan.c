@@ -29,6 +29,8 @@ static struct plan *make_plan(bool mounts)
 		CHECK(spec_add_mount(spec, "data:/data", &err) == 0);
 		CHECK(spec_set_workspace(spec, "proj:rw", &err) == 0);
 	}
+	CHECK(spec_allow_domain(spec, "*.example.org", &err) == 0);
+	CHECK(spec_block_domain(spec, "ads.example.org:80", &err) == 0);
 	CHECK(plan_make(spec, &settings, rt, NULL, &plan, &err) == 0);
 	/* So that the same bytes are the same plan: an id is made of random letters. */
 	(void)snprintf(plan->id, sizeof(plan->id), "run_0123456789abcdef");
@@ -85,6 +87,8 @@ static void walk(const struct plan *p, size_t len)
 	walk_list(p, p->compile, end);
 	walk_list(p, p->argv, end);
 	walk_list(p, p->env, end);
+	walk_list(p, p->rules, p->text + p->island_text);
+	CHECK(p->network < NETWORK_MODES && p->rules.len <= EGRESS_RULES_MAX);
 	check_string(p, p->workdir, end);
 	CHECK(island_workdir_ok(plan_str(p, p->workdir)));
 	CHECK(p->n_mounts <= PLAN_MOUNTS_MAX);
@@ -111,7 +115,8 @@ static void check_fit(const struct plan *a, const struct plan *b)
 	if (fits)
 		CHECK(a->n_mounts == 0 && b->n_mounts == 0 && a->limits.pids == b->limits.pids &&
 		      a->limits.memory_bytes == b->limits.memory_bytes &&
-		      a->allow_degraded == b->allow_degraded);
+		      a->allow_degraded == b->allow_degraded && a->network == b->network &&
+		      a->rules.len == b->rules.len);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

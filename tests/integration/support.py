@@ -172,6 +172,16 @@ def wait_until(true, seconds=5.0, what="it"):
         time.sleep(0.01)
 
 
+def family(pid):
+    """It and all below it."""
+    found = {str(pid)}
+    try:
+        children = pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    except OSError:
+        children = []
+    return found.union(*map(family, children))
+
+
 def on_terminal(cay, *args, answer=b"", seconds=10, env=None):
     """What a terminal would be sent. The terminal is also cay's stdin."""
     pid, master = pty.fork()

@@ -135,3 +135,10 @@ def test_bad_use(cay, args):
 def test_allow_degraded_setting_is_shown_in_the_plan(cay, config):
     conf = config("[isolation]\nallow_degraded = yes\n")
     assert cay.run("--dry-run", "--json", "--", "true", config=conf).json["dry_run"]["allow_degraded"]
+
+
+def test_may_degrade_forbids_it(cay, config):
+    conf = config("[isolation]\nallow_degraded = yes\nmay_degrade = no\n")
+    assert not cay.run("--dry-run", "--json", "--", "true", config=conf).json["dry_run"]["allow_degraded"]
+    done = cay.run("--allow-degraded", "--json", "--", "true", config=conf)
+    assert done.rc == OURS and done.json["error"]["code"] == "policy_denied"

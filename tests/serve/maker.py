@@ -7,17 +7,7 @@ import shutil
 import tempfile
 
 from daemon import Daemon
-from support import Cay, STRANGER, must_work, new_traces, traces
-
-
-def family(pid):
-    """It and all below it."""
-    found = {str(pid)}
-    try:
-        children = pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    except OSError:
-        children = []
-    return found.union(*map(family, children))
+from support import Cay, STRANGER, family, must_work, new_traces, traces
 
 
 def belongs(trace, pids):

@@ -177,6 +177,15 @@ def test_background_run_with_much_output_is_kept(daemon):
     assert daemon.get(f"/v1/runs/{run['id']}").ok()["stdout"] == "ü" * 500000 + "\n"
 
 
+def test_background_result_that_is_too_long_is_said(daemon):
+    run = daemon.post("/v1/runs", {"code": "print('x' * (5 << 20))", "limits": {"output": "6m"},
+                                   "background": True}).ok(202)
+    idle(daemon)
+    kept = daemon.get(f"/v1/runs/{run['id']}").ok()
+    assert kept["status"] == "ok" and kept["result_kept"] is False and "stdout" not in kept
+    assert kept["message"] == "its result is not kept: it has more than 4 MiB"
+
+
 def test_followers_of_a_silent_run_are_answered_at_once(daemon):
     run = daemon.post("/v1/runs", {"argv": ["sleep", "20"], "background": True}).ok(202)
     time.sleep(1)  # who comes before its start is told of that

@@ -26,7 +26,7 @@ static void bounds_are_read(void **state)
 {
 	_cleanup_(bounds_done) struct bounds b = parse(
 		"{\"engines\":[\"native\"],\"images\":[\"host\",\"debian:12\"],\"mounts\":\"ro\","
-		"\"networks\":[\"allowlist\"],\"limits\":{\"memory\":\"1g\",\"cpus\":0.5}}");
+		"\"networks\":[\"allowlist\"],\"allow\":[\"A.b\",\"*.c:22\"],\"block\":[\"d\"],\"limits\":{\"memory\":\"1g\",\"cpus\":0.5}}");
 	_cleanup_(bounds_done) struct bounds none = parse("{}");
 
 	(void)state;
@@ -35,10 +35,16 @@ static void bounds_are_read(void **state)
 	assert_int_equal(b.images.len, 2);
 	assert_int_equal(b.mounts, MOUNTS_READ);
 	assert_int_equal(b.networks, 1u << NETWORK_NONE | 1u << NETWORK_ALLOWLIST);
+	assert_true(b.has_allow && !b.has_tier);
+	assert_int_equal(b.allow.len, 2);
+	assert_string_equal(b.allow.items[0], "a.b");
+	assert_string_equal(b.allow.items[1], "*.c:22");
+	assert_int_equal(b.block.len, 1);
+	assert_string_equal(b.block.items[0], "d");
 	assert_int_equal(b.maximum.memory_bytes, 1 << 30);
 	assert_int_equal(b.maximum.cpus_milli, 500);
 	assert_int_equal(b.maximum.pids, 0);
-	assert_false(none.has_engines || none.has_images || none.has_networks);
+	assert_false(none.has_engines || none.has_images || none.has_networks || none.has_allow);
 	assert_int_equal(none.mounts, MOUNTS_AS_SET);
 }
 
@@ -55,6 +61,9 @@ static void wrong_bounds_are_refused(void **state)
 		{"{\"mounts\":true}", "bounds.mounts: expected a string"},
 		{"{\"mounts\":\"all\"}", "bounds.mounts: no such value"},
 		{"{\"networks\":[\"wifi\"]}", "bounds.networks[0]: no such value"},
+		{"{\"allow\":\"a.b\"}", "bounds.allow: expected an array"},
+		{"{\"allow\":[\"a.b\",\"::1\"]}", "bounds.allow[1]: ::1 is no rule for domains"},
+		{"{\"block\":[7]}", "bounds.block[0]: expected a string"},
 		{"{\"limits\":{\"memory\":\"much\"}}", "bounds.limits.memory: the limit memory"},
 		{"{\"limits\":{\"ram\":1}}", "bounds.limits.ram: no limit is called so"},
 	};

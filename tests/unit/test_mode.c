@@ -130,6 +130,16 @@ static void requests_become_questions(void **state _unused_)
 	assert_int_equal(a.asked, MODE_UNSAID);
 	assert_false(a.trusted || a.shell);
 	request_body_done(&q);
+	/* A network that is asked for, and would be had. */
+	q = read_body("{\"command\":\"true\",\"network\":{\"allow\":[\"a.b\"]}}");
+	assert_true(mode_question(&s, &none, &q.spec).network);
+	s.network_mode = NETWORK_NONE;
+	assert_false(mode_question(&s, &none, &q.spec).network);
+	s.network_mode = NETWORK_FULL;
+	request_body_done(&q);
+	q = read_body("{\"command\":\"true\",\"tier\":\"elevated\"}");
+	assert_true(mode_question(&s, &none, &q.spec).network);
+	request_body_done(&q);
 	settings_done(&s);
 }
 

@@ -271,6 +271,12 @@ static void degraded_by_settings(void **state)
 	settings.allow_degraded = true;
 	p = make(NULL, NULL);
 	assert_int_equal(p->allow_degraded, 1);
+	free(p);
+	settings.may_degrade = false;
+	p = make(NULL, NULL);
+	assert_int_equal(p->allow_degraded, 0);
+	spec->allow_degraded = true;
+	check_refused(CAY_E_POLICY, "the operator has every limit enforced");
 }
 
 static void size_is_bounded(void **state)

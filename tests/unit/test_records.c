@@ -415,6 +415,30 @@ static void answers_are_bounded(void **state)
 	assert_int_equal(begin(s, &alice, "key 0", "x", NOW, &a), IDEMPOTENCY_NEW);
 }
 
+static void answers_are_bounded_together(void **state)
+{
+	enum { FIT = IDEMPOTENCY_OWNER_BYTES / IDEMPOTENCY_BODY_MAX };
+	_cleanup_(store_closep) struct store *s = open_store();
+	char *body = calloc(1, IDEMPOTENCY_BODY_MAX);
+	struct idempotency_answer a;
+	char key[16];
+
+	(void)state;
+	assert_non_null(body);
+	for (int i = 0; i < FIT + 10; i++) {
+		(void)snprintf(key, sizeof(key), "key %d", i);
+		assert_int_equal(begin(s, &alice, key, "x", NOW, &a), IDEMPOTENCY_NEW);
+		OK(store_idempotency_done(s, &alice, key, 200, body, IDEMPOTENCY_BODY_MAX, &err));
+	}
+	assert_int_equal(begin(s, &bob, "k", "x", NOW, &a), IDEMPOTENCY_NEW);
+	OK(store_flush(s, &err));
+	assert_int_equal(ask("SELECT sum(length(body)) FROM idempotency"), IDEMPOTENCY_OWNER_BYTES);
+	assert_int_equal(begin(s, &alice, "key 0", "x", NOW, &a), IDEMPOTENCY_NEW);
+	assert_int_equal(begin(s, &alice, key, "x", NOW, &a), IDEMPOTENCY_DONE);
+	free(a.body);
+	free(body);
+}
+
 /* Runs in the background that ended one after the other, each with a result of that size. */
 static void put_results(struct store *s, struct run_record *runs, int n, const char *result)
 {
@@ -539,6 +563,7 @@ int main(void)
 		TEST(the_log_can_be_searched),
 		TEST(the_same_call_has_the_same_answer),
 		TEST(answers_are_bounded),
+		TEST(answers_are_bounded_together),
 		TEST(old_results_make_room),
 		TEST(results_are_dropped_in_steps),
 		TEST(results_of_before_are_counted),

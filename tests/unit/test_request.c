@@ -230,6 +230,50 @@ static void what_holds_anyway_may_be_said(void **state)
 	assert_int_equal(q->spec.engine, ENGINE_NATIVE);
 }
 
+static void networks_are_read(void **state)
+{
+	_cleanup_(freep) struct request_body *q = parse(
+		"{\"code\":\"\",\"network\":{\"mode\":\"allowlist\",\"allow\":[\"A.b.\",\"*:22\"],"
+		"\"block\":[\"c.d\"]},\"tier\":\"standard\"}");
+	_cleanup_(freep) struct request_body *listed =
+		parse("{\"code\":\"\",\"network\":{\"allow\":[\"a.b\"]}}");
+	_cleanup_(freep) struct request_body *none = parse("{\"code\":\"\"}");
+
+	(void)state;
+	assert_true(q->spec.network.said && q->spec.has_tier);
+	assert_int_equal(q->spec.network.mode, NETWORK_ALLOWLIST);
+	assert_int_equal(q->spec.network.allow.len, 2);
+	assert_string_equal(q->spec.network.allow.items[0], "a.b");
+	assert_string_equal(q->spec.network.allow.items[1], "*:22");
+	assert_string_equal(q->spec.network.block.items[0], "c.d");
+	assert_int_equal(q->spec.tier, TIER_STANDARD);
+	assert_string_equal(q->spec.needs_sandbox, "network");
+	assert_false(listed->spec.network.said || listed->spec.has_tier);
+	assert_int_equal(listed->spec.network.allow.len, 1);
+	assert_false(none->spec.network.said);
+	assert_null(none->spec.needs_sandbox);
+}
+
+static void rules_are_bounded(void **state)
+{
+	struct buf text = BUF(1 << 20);
+	struct request_body *q = calloc(1, sizeof(*q));
+	struct cay_error err = {0};
+
+	(void)state;
+	assert_non_null(q);
+	assert_int_equal(
+		buf_append_str(&text, "{\"network\":{\"block\":[\"a.b\"],\"allow\":[\"a\""), 0);
+	for (int i = 0; i < EGRESS_RULES_MAX - 1; i++)
+		assert_int_equal(buf_printf(&text, ",\"r%d.b\"", i), 0);
+	assert_int_equal(buf_append_str(&text, "]}}"), 0);
+	assert_int_equal(request_parse(q, REQUEST_SANDBOX, buf_str(&text), text.len, &err), -1);
+	assert_int_equal(err.code, CAY_E_TOO_LARGE);
+	assert_string_equal(err.text, "network.block[0]: more than 1000 rules for domains");
+	buf_done(&text);
+	freep(&q);
+}
+
 static void sandboxes_are_read(void **state)
 {
 	_cleanup_(freep) struct request_body *q = parse_at(
@@ -402,19 +446,29 @@ static const struct {
 	{REQUEST_RUN, "{\"code\":\"\",\"engine\":\"docker\"}", U, "engine: not supported yet",
 	 "leave engine out"},
 	{REQUEST_RUN, "{\"code\":\"\",\"engine\":\"qemu\"}", I, "engine: no engine is called", ""},
-	{REQUEST_RUN, "{\"code\":\"\",\"network\":{\"mode\":\"full\"}}", U,
-	 "network.mode: not supported yet", "no network"},
 	{REQUEST_RUN, "{\"code\":\"\",\"network\":{\"mode\":\"ful\"}}", I,
-	 "network.mode: no such value", "did you mean full?"},
-	{REQUEST_RUN, "{\"code\":\"\",\"network\":{\"allow\":[\"a.b\"]}}", U, "network.allow: not",
-	 ""},
+	 "network.mode: 'ful' is no network mode", "did you mean full?"},
+	{REQUEST_RUN, "{\"code\":\"\",\"network\":{\"mode\":\"on\"}}", I,
+	 "network.mode: 'on' is no network mode", "none, allowlist, full"},
+	{REQUEST_RUN, "{\"code\":\"\",\"network\":{\"allow\":[\"a.b\",\"1.2.3.4\"]}}", I,
+	 "network.allow[1]: 1.2.3.4 is no rule for domains", "*.example.org"},
+	{REQUEST_RUN, "{\"code\":\"\",\"network\":{\"block\":[\"http://a\"]}}", I,
+	 "network.block[0]: http://a is no rule for domains", ""},
+	{REQUEST_RUN, "{\"code\":\"\",\"network\":{\"block\":[1]}}", I,
+	 "network.block[0]: expected a string", ""},
+	{REQUEST_RUN, "{\"code\":\"\",\"network\":{\"allow\":\"a.b\"}}", I,
+	 "network.allow: expected an array", ""},
+	{REQUEST_COMMAND, "{\"code\":\"\",\"network\":{\"allow\":[]}}", I,
+	 "network: can't be said of a command", ""},
 	{REQUEST_RUN, "{\"code\":\"\",\"network\":\"none\"}", I, "network: expected an object", ""},
 	{REQUEST_RUN, "{\"code\":\"\",\"writable\":true}", U, "writable: not supported yet", ""},
 	{REQUEST_RUN, "{\"code\":\"\",\"user\":\"root\"}", U, "user: not supported yet", ""},
 	{REQUEST_SANDBOX, "{\"mode\":\"off\"}", U, "mode: not supported yet", "lives on"},
 	{REQUEST_RUN, "{\"code\":\"\",\"mode\":\"offf\"}", I, "mode: no such value", "off"},
-	{REQUEST_RUN, "{\"code\":\"\",\"tier\":\"elevated\"}", U, "tier: not supported yet", ""},
-	{REQUEST_RUN, "{\"code\":\"\",\"tier\":\"top\"}", I, "tier: no such value", ""},
+	{REQUEST_RUN, "{\"code\":\"\",\"tier\":\"top\"}", I, "tier: 'top' is no tier",
+	 "restricted"},
+	{REQUEST_RUN, "{\"code\":\"\",\"tier\":\"elevatd\"}", I, "tier: 'elevatd' is no tier",
+	 "did you mean elevated?"},
 	{REQUEST_SANDBOX, "{\"trusted\":true}", U, "trusted: not supported yet", "lives on"},
 	{REQUEST_RUN, "{\"code\":\"\",\"scope\":\"shared\"}", U, "scope: not supported yet", ""},
 	{REQUEST_RUN, "{\"code\":\"\",\"context\":\"a\"}", U, "context: not supported yet", ""},
@@ -527,6 +581,8 @@ int main(void)
 		cmocka_unit_test(limits_are_numbers_or_text),
 		cmocka_unit_test(the_rest_is_read),
 		cmocka_unit_test(what_holds_anyway_may_be_said),
+		cmocka_unit_test(networks_are_read),
+		cmocka_unit_test(rules_are_bounded),
 		cmocka_unit_test(sandboxes_are_read),
 		cmocka_unit_test(commands_in_sandboxes_are_read),
 		cmocka_unit_test(wrong_requests_are_refused),

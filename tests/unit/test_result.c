@@ -18,11 +18,35 @@
 
 /* The result object of INTERFACE.md, in its order. */
 static const char *const keys[] = {
-	"id",        "success",   "status",    "message", "exit_code",        "signal",
-	"timed_out", "compile",   "stdout",    "stderr",  "stdout_truncated", "stderr_truncated",
-	"results",   "exception", "files",     "usage",   "engine",           "engine_reason",
-	"start",     "image",     "language",  "version", "network",          "egress",
-	"sandboxed", "sandbox",   "isolation",
+	"id",
+	"success",
+	"status",
+	"message",
+	"exit_code",
+	"signal",
+	"timed_out",
+	"compile",
+	"stdout",
+	"stderr",
+	"stdout_truncated",
+	"stderr_truncated",
+	"results",
+	"exception",
+	"files",
+	"usage",
+	"engine",
+	"engine_reason",
+	"start",
+	"image",
+	"language",
+	"version",
+	"network",
+	"network_rules",
+	"egress",
+	"egress_unlisted",
+	"sandboxed",
+	"sandbox",
+	"isolation",
 };
 
 static const char *const usage_keys[] = {"wall_ms", "cpu_ms", "memory_peak_bytes",
@@ -117,6 +141,47 @@ static void status_names(void **state)
 	assert_int_equal(ARRAY_LEN(names), STATUSES);
 	for (unsigned i = 0; i < STATUSES; i++)
 		assert_string_equal(status_name((enum status)i), names[i]);
+}
+
+static void says_what_became_of_its_ways_out(void **state)
+{
+	struct result r;
+	json_t *root, *list, *rules;
+
+	(void)state;
+	fill(&r);
+	r.egress.entries = calloc(2, sizeof(*r.egress.entries));
+	assert_non_null(r.egress.entries);
+	r.egress.n = 2;
+	r.egress.unlisted = 3;
+	r.egress.entries[0] = (struct egress_entry){.name = "a.b",
+						    .port = 443,
+						    .verdict = VERDICT_ALLOWED,
+						    .times = 2,
+						    .bytes_in = 5,
+						    .bytes_out = 7};
+	r.egress.entries[1] = (struct egress_entry){
+		.name = "evil.test", .verdict = VERDICT_DENIED, .why = WHY_NOT_LISTED, .times = 1};
+	assert_int_equal(strv_add(&r.allow, "a.b"), 0);
+	assert_int_equal(strv_add(&r.block, "x.b:22"), 0);
+	root = read_back(&r);
+	list = json_object_get(root, "egress");
+	rules = json_object_get(root, "network_rules");
+	assert_int_equal(json_array_size(list), 2);
+	assert_string_equal(str(json_array_get(list, 0), "name"), "a.b");
+	assert_string_equal(str(json_array_get(list, 0), "verdict"), "allowed");
+	assert_int_equal(json_integer_value(json_object_get(json_array_get(list, 0), "bytes_out")),
+			 7);
+	assert_string_equal(str(json_array_get(list, 1), "why"), "not in allow list");
+	assert_null(json_object_get(json_array_get(list, 1), "port"));
+	assert_int_equal(json_integer_value(json_object_get(root, "egress_unlisted")), 3);
+	assert_string_equal(json_string_value(json_array_get(json_object_get(rules, "allow"), 0)),
+			    "a.b");
+	assert_string_equal(json_string_value(json_array_get(json_object_get(rules, "block"), 0)),
+			    "x.b:22");
+	json_decref(root);
+	result_done(&r);
+	assert_null(r.egress.entries);
 }
 
 static void has_the_keys_of_the_interface(void **state)
@@ -255,6 +320,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(exit_codes),
 		cmocka_unit_test(status_names),
+		cmocka_unit_test(says_what_became_of_its_ways_out),
 		cmocka_unit_test(has_the_keys_of_the_interface),
 		cmocka_unit_test(says_how_it_ended),
 		cmocka_unit_test(carries_output),

@@ -408,6 +408,9 @@ static void keeps_the_operators_maxima(void **state _unused_)
 	refuse_above(p, offsetof(struct limits, timeout_ms), 5001);
 	refuse_above(p, offsetof(struct limits, cpu_time_ms), 1001);
 	refuse_above(p, offsetof(struct limits, cpu_time_ms), 0); /* unlimited */
+	p->allow_degraded = 1; /* which the client's launcher forbids */
+	refuse_above(p, offsetof(struct limits, timeout_ms), 4000);
+	p->allow_degraded = 0;
 	assert_int_equal(try_plan(SERVICE_RUN, 1, p).kind, REPORT_GONE);
 	free(p);
 }

@@ -40,6 +40,7 @@ static void defaults(void **state)
 	for (size_t i = 0; i < n_limit_rows; i++)
 		assert_int_equal(limit_get(&s.maximum, &limit_rows[i]), 0);
 	assert_false(s.allow_degraded);
+	assert_true(s.may_degrade);
 	assert_true(s.allow_direct);
 	assert_int_equal(s.mount_read.len + s.mount_write.len + s.mount_forbid.len, 0);
 	assert_int_equal(s.n_languages, 0);
@@ -60,7 +61,7 @@ static void every_key_lands_in_its_field(void **state)
 	      "[maximum]\nmemory=2g\ncpus=2\npids=11\ndisk=2m\ntimeout=1h\ncpu_time=3\n"
 	      "output=65k\nopen_files=101\nfile_size=4k\n"
 	      "[mounts]\nread=/r\nread=~/r2/\nwrite=/w\nforbid=/f\n"
-	      "[isolation]\nallow_degraded=yes\n[engine]\ndirect=no\n"
+	      "[isolation]\nallow_degraded=yes\nmay_degrade=no\n[engine]\ndirect=no\n"
 	      "[serve]\nhistory_size=512m\n"
 	      "[language python]\nprefer=3.11\npath=/opt/a\npath=/opt/b\n");
 	assert_int_equal(s.limits.memory_bytes, 1 << 30);
@@ -87,6 +88,7 @@ static void every_key_lands_in_its_field(void **state)
 	assert_string_equal(s.mount_write.items[0], "/w");
 	assert_string_equal(s.mount_forbid.items[0], "/f");
 	assert_true(s.allow_degraded);
+	assert_false(s.may_degrade);
 	assert_false(s.allow_direct);
 	assert_int_equal(s.serve_history_size, 512 << 20);
 	python = settings_language(&s, "python");
@@ -313,12 +315,12 @@ static void shows_origins(void **state)
 	(void)state;
 	settings_init(&s);
 	settings_show(&s, count_origin, n);
-	assert_int_equal(n[0], 2 * n_limit_rows + 21);
+	assert_int_equal(n[0], 2 * n_limit_rows + 22);
 	assert_int_equal(n[1], 0);
 	parse(&s, "F", "[limits]\nmemory=1g\n[mounts]\nread=/a\nread=/b\n");
 	n[0] = 0;
 	settings_show(&s, count_origin, n);
-	assert_int_equal(n[0], 2 * n_limit_rows + 23);
+	assert_int_equal(n[0], 2 * n_limit_rows + 24);
 	assert_int_equal(n[1], 3);
 }
 
@@ -384,6 +386,7 @@ static void example_is_true(void **state)
 	assert_memory_equal(&all.limits, &s.limits, sizeof(s.limits));
 	assert_memory_equal(&all.maximum, &s.maximum, sizeof(s.maximum));
 	assert_int_equal(all.allow_degraded, s.allow_degraded);
+	assert_int_equal(all.may_degrade, s.may_degrade);
 	assert_int_equal(all.allow_direct, s.allow_direct);
 	assert_int_equal(all.network_mode, s.network_mode);
 	assert_int_equal(all.network_allow.len, 1);

@@ -51,6 +51,11 @@ static void compiler_is_blamed(void **state)
 	watch_conclude(&seen, &limits, 3 << 8, &r);
 	assert_int_equal(r.status, STATUS_FAILED);
 	assert_string_equal(r.message, "compiling failed with code 3");
+	r = (struct result){.compile = {.begun = true, .ended = true, .wait_status = SIGKILL}};
+	watch_conclude(&seen, &limits, SIGKILL, &r);
+	assert_int_equal(r.status, STATUS_SIGNAL);
+	assert_int_equal(r.signal, SIGKILL);
+	assert_string_equal(r.message, "ended by signal 9 (Killed) while compiling");
 	r = (struct result){.compile = {.begun = true, .ended = true}};
 	watch_conclude(&seen, &limits, 3 << 8, &r);
 	assert_string_equal(r.message, "exited with code 3");
@@ -214,7 +219,7 @@ static void conclusions(void **state)
 	check_conclusion(none, SIGXCPU, STATUS_SIGNAL, false, 0, SIGXCPU,
 			 "ended by signal 24 (CPU time limit exceeded)");
 	limits.cpu_time_ms = 1000;
-	check_conclusion(none, SIGXCPU, STATUS_TIMEOUT, false, 0, SIGXCPU,
+	check_conclusion(none, SIGXCPU, STATUS_TIMEOUT, false, 0, 0,
 			 "CPU time limit of 1 s reached");
 }
 

@@ -205,6 +205,7 @@ static int run_in(const struct run *run, struct direct *d, struct result *ret,
 		return -1;
 	read_usage(&ret->usage, &used, start_ns);
 	watch_conclude(&watched, &run->plan->limits, status, ret);
+	result_warn(ret, geteuid());
 	return with_files(run, d, run->files_out, err);
 }
 

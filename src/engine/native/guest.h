@@ -66,7 +66,8 @@ struct service {
 	pid_t emptier_pid;
 	const struct bare_rules *bare; /* or NULL */
 	const struct limits *maximum;  /* or NULL */
-	struct removal *removals;      /* workspaces on their way out: removal.h */
+	bool may_degrade;
+	struct removal *removals; /* workspaces on their way out: removal.h */
 	bool empty_again;
 	struct buf known; /* SERVICE_SWEEP: names of the packets so far */
 	bool known_lost;  /* not all of them: nothing may be removed by the rest */

@@ -185,9 +185,8 @@ static int compile(struct island_run *r, struct pipes *pipes, struct watched *re
 	if (c->ended && c->wait_status == 0 && ret->cause == CAUSE_NONE)
 		return 1;
 	end_island(&r->island);
-	if (c->ended) /* by a signal: as a shell has it */
-		r->status = WIFSIGNALED(c->wait_status) ? (128 + WTERMSIG(c->wait_status)) << 8
-							: c->wait_status;
+	if (c->ended)
+		r->status = c->wait_status;
 	return 0;
 }
 

@@ -315,6 +315,10 @@ static bool plan_ok(const struct service *s, const struct service_request *q, si
 	if (plan_check(p, len - sizeof(*q), err) < 0 ||
 	    (s->maximum && limits_check(&p->limits, s->maximum, err) < 0))
 		return false;
+	if (p->allow_degraded && !s->may_degrade) {
+		(void)cay_fail(err, CAY_E_POLICY, 0, "the operator has every limit enforced");
+		return false;
+	}
 	if (times_ok(q, &p->limits))
 		return true;
 	(void)cay_fail(err, CAY_E_INVALID, 0, "more time than the plan has");
@@ -403,7 +407,8 @@ static int service_init(struct service *s, int sock, const struct service_config
 			      .emptier.fd = -1,
 			      .known = BUF(SERVICE_SWEEP_MAX * ID_SIZE),
 			      .bare = config->bare,
-			      .maximum = config->maximum};
+			      .maximum = config->maximum,
+			      .may_degrade = config->may_degrade};
 	launcher_init(&s->launcher, config->rules);
 	s->launcher.kept_dir = config->kept_dir;
 	s->loop = loop_new();

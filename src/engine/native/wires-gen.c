@@ -8,7 +8,7 @@
  *	table ip cay {
  *	    chain out {	type filter hook output priority 0
  *	        ip daddr != 127.0.0.0/8 tcp flags syn / syn,ack mark != 1 log group 1 snaplen 128
- *drop ip daddr != 127.0.0.0/8 udp dport != 53 log group 1 snaplen 128
+ *drop ip daddr != 127.0.0.0/8 udp dport != 53 udp sport != 53 log group 1 snaplen 128
  *	    }
  *	    chain in {	type filter hook prerouting priority -150
  *	        ip daddr != 127.0.0.0/8 meta l4proto tcp tproxy to 127.0.0.1:53
@@ -40,6 +40,7 @@
 
 #define IP_DADDR  16
 #define TCP_FLAGS 13
+#define UDP_SPORT 0
 #define UDP_DPORT 2
 #define SYN       0x02
 #define ACK       0x10
@@ -278,6 +279,8 @@ static void tell_of_datagrams(struct messages *m)
 
 	load_payload(&r, NFT_PAYLOAD_TRANSPORT_HEADER, UDP_DPORT, sizeof(dns));
 	compare(&r, NFT_CMP_NEQ, &dns, sizeof(dns));
+	load_payload(&r, NFT_PAYLOAD_TRANSPORT_HEADER, UDP_SPORT, sizeof(dns));
+	compare(&r, NFT_CMP_NEQ, &dns, sizeof(dns)); /* our own answers */
 	tell(&r);
 	rule_end(m, &r);
 }
