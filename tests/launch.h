@@ -21,6 +21,8 @@ static inline int launch_live(struct launcher *l, const struct plan *p, const in
 	if (launcher_make_live(l, p, false, ret, err) < 0)
 		return -1;
 	r = launched_order(ret, 0, ORDER_LAST, p, stdio, NULL, 0);
+	if (r == 0)
+		r = outbox_flush(&ret->orders, ret->control); /* the daemon's loop does it */
 	said.fd = ret->control;
 	/* One that gave up took none, and said why; one that took half of it says nothing. */
 	if ((r < 0 && poll(&said, 1, 0) != 1) || !launcher_listen(ret->control, &m, NULL)) {

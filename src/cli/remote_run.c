@@ -25,17 +25,22 @@ static int bad_result(struct cay_error *err)
 	return cay_fail(err, CAY_E_ENGINE, 0, "the daemon's answer is no result of a run");
 }
 
-static int read_degraded(const struct json *list, unsigned *ret, struct cay_error *err)
+static unsigned read_degraded(const struct json *list)
 {
+	bool strange = false;
+	unsigned set = 0;
+
 	for (size_t i = 0; i < json_len(list); i++) {
 		const char *name = json_str(json_at(list, i));
 		const struct limit_row *row = name ? limit_find(name) : NULL;
 
-		if (!row)
-			return bad_result(err);
-		*ret |= limit_bit(row);
+		if (row)
+			set |= limit_bit(row);
+		strange |= !row;
 	}
-	return 0;
+	if (strange)
+		cli_say("degraded: a limit that this cay does not know was not enforced");
+	return set;
 }
 
 static void read_engine(const struct json *j, struct result *ret)
@@ -67,8 +72,8 @@ static int read_result(const struct json *j, struct result *ret, struct cay_erro
 		return bad_result(err);
 	(void)snprintf(ret->message, sizeof(ret->message), "%s", message ? message : status);
 	read_engine(j, ret);
-	return read_degraded(json_get(json_get(j, "isolation"), "degraded"),
-			     &ret->isolation.degraded, err);
+	ret->isolation.degraded = read_degraded(json_get(json_get(j, "isolation"), "degraded"));
+	return 0;
 }
 
 static void say(const struct result *r)

@@ -235,7 +235,7 @@ static void serve(struct pump *p, const struct pollfd f[ONS])
 		if (p->drain_ns == 0)
 			p->drain_ns = clock_now_ns();
 		/* What the program left running goes with it, and its pipes end. */
-		p->w->kill(p->w->ctx);
+		(p->w->clear ? p->w->clear : p->w->kill)(p->w->ctx);
 		fd_closep(&p->w->stdin_pipe);
 	}
 }

@@ -32,7 +32,8 @@ struct watch {
 	int alive_fd;        /* readable when the program is gone */
 	struct sink sink;
 	void *ctx;
-	void (*kill)(void *ctx);       /* everything the program started */
+	void (*kill)(void *ctx);       /* it and all it started: alive_fd speaks then, if not yet */
+	void (*clear)(void *ctx);      /* what it left, when it is gone; NULL: kill does it */
 	uint64_t (*cpu_ms)(void *ctx); /* NULL: not known */
 };
 

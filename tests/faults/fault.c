@@ -2,10 +2,11 @@
  * fault REPORT ANSWER SECONDS ROLE N ERRNO COMMAND [ARG...]
  *
  * Runs a command and makes one of its system calls fail: the Nth of the process
- * ROLE, with ERRNO (a number). Roles are counted from 0, the command itself, in the
- * order in which processes are made: of `cay run` 1 is the island's init and 2 the
- * program's process. With N 0 nothing fails. What a process does after its exec is
- * the user's code and not looked at.
+ * ROLE, with ERRNO (a number; where it is negative, a poll fails when it has waited,
+ * and not at once). Roles are counted from 0, the command itself, in the order in
+ * which processes are made: of `cay run` 1 is the island's init and 2 the program's
+ * process. With N 0 nothing fails. What a process does after its exec is the user's
+ * code and not looked at.
  *
  * A process that execs is held until its parent waits for it (all of an island is
  * in place then), told to REPORT, and goes on when a byte comes from ANSWER; both
@@ -64,6 +65,7 @@ static int n_tasks, n_alive;
 static FILE *report;
 static int answer;
 static int want_role, want_errno;
+static bool want_waited;
 static unsigned long want_call;
 static volatile sig_atomic_t over;
 
@@ -167,6 +169,8 @@ static void enter_call(struct task *t, const struct ptrace_syscall_info *i)
 	t->failing = true;
 	if (i->entry.nr == SYS_close)
 		return; /* whatever it says, the fd is gone */
+	if (i->entry.nr == SYS_poll && want_waited)
+		return;
 	/* Not -1: an island's filter would have its say about that. */
 	if (ptrace(PTRACE_POKEUSER, t->pid, 8 * ORIG_RAX, SYS_getpid) < 0)
 		die("replace a system call");
@@ -325,7 +329,8 @@ int main(int argc, char **argv)
 	answer = (int)strtol(argv[2], NULL, 10);
 	want_role = (int)strtol(argv[4], NULL, 10);
 	want_call = strtoul(argv[5], NULL, 10);
-	want_errno = (int)strtol(argv[6], NULL, 10);
+	want_errno = abs((int)strtol(argv[6], NULL, 10));
+	want_waited = argv[6][0] == '-';
 	if (!report || fcntl(fileno(report), F_SETFD, FD_CLOEXEC) < 0 ||
 	    fcntl(answer, F_SETFD, FD_CLOEXEC) < 0)
 		die("REPORT and ANSWER");

@@ -79,17 +79,21 @@ def _environment(pid):
 
 
 def facts(program, init):
-    """What is in force on an island, seen from outside when the program has not begun yet."""
+    """What is in force on an island, seen from outside when the program has not begun yet; OSError if it is killed."""
     def own(pid):
         return {"status": _status(pid), "fds": _fds(pid), "limits": _read(f"/proc/{pid}/limits"),
                 "cgroups": _cgroups(pid), "cpus": len(os.sched_getaffinity(pid)),
                 "shared namespaces": [n for n in NAMESPACES
                                       if os.readlink(f"/proc/{pid}/ns/{n}") == os.readlink(f"/proc/self/ns/{n}")]}
-    return {"program": own(program), "init": own(init), "mounts": _mounts(program),
-            "environment": _environment(program), "cwd": _link(f"/proc/{program}/cwd"),
-            "root": _link(f"/proc/{program}/root"), "init's title": _read(f"/proc/{init}/cmdline"),
-            # What is not dumpable belongs to the host's root.
-            "init is shut": os.stat(f"/proc/{init}/fd").st_uid == 0}
+    found = {"program": own(program), "init": own(init), "mounts": _mounts(program),
+             "environment": _environment(program), "cwd": _link(f"/proc/{program}/cwd"),
+             "root": _link(f"/proc/{program}/root"), "init's title": _read(f"/proc/{init}/cmdline"),
+             # What is not dumpable belongs to the host's root.
+             "init is shut": os.stat(f"/proc/{init}/fd").st_uid == 0}
+    # What dies loses its memory first, and its program with it: who still has that had all of it.
+    for pid in (program, init):
+        os.readlink(f"/proc/{pid}/exe")
+    return found
 
 
 def differences(a, b, path=""):

@@ -83,6 +83,41 @@ static void what_is_left_goes_too(void **state)
 	assert_int_equal(seen.cause, CAUSE_NONE);
 }
 
+static int clears;
+
+static void clear_left(void *ctx)
+{
+	clears++;
+	kill_program(ctx);
+}
+
+/* Where there is a way of its own for it. */
+static void what_is_left_is_cleared(void **state)
+{
+	(void)state;
+	clears = 0;
+	w.clear = clear_left;
+	start(leaves_somebody, -1);
+	assert_int_equal(run(), 0);
+	assert_int_equal(clears, 1);
+	assert_int_equal(t.kills, 1);
+	assert_true(took_ms < 1500);
+}
+
+/* That one is not for ending the program. */
+static void killed_before_it_is_cleared(void **state)
+{
+	(void)state;
+	clears = 0;
+	w.clear = clear_left;
+	limits.timeout_ms = 100;
+	start(talks_and_sleeps, -1);
+	assert_int_equal(WTERMSIG(run()), SIGKILL);
+	assert_int_equal(seen.cause, CAUSE_TIMEOUT);
+	assert_int_equal(clears, 1);
+	assert_int_equal(t.kills, 2);
+}
+
 /* Who escaped the kill and holds the pipes can't hold us. */
 static void escaped_ones_do_not_hold_us(void **state)
 {
@@ -346,6 +381,8 @@ int main(void)
 		TEST(nothing_is_lost_at_the_end),
 		TEST(output_ends_first),
 		TEST(what_is_left_goes_too),
+		TEST(what_is_left_is_cleared),
+		TEST(killed_before_it_is_cleared),
 		TEST(escaped_ones_do_not_hold_us),
 		TEST(timeout),
 		TEST(timeout_counts_from_the_start),

@@ -557,6 +557,8 @@ int launched_begin(struct launched *i, uint32_t command, uint32_t flags, const s
 	int r = launched_order(i, command, flags, NULL, stdio, NULL, 0);
 
 	if (r == 0)
+		r = outbox_flush(&i->orders, i->control); /* nobody does it later */
+	if (r == 0)
 		return await_good(i, p, err);
 	(void)cay_fail(err, CAY_E_ENGINE, -r, "talk to the island");
 	hear_why(i, err);

@@ -102,7 +102,9 @@ static int mask(struct island *i, const char *cover, const char *const *paths, s
 		r = copy < 0 ? copy : mount_place_own(copy, i->root_fd, paths[k]);
 		if (r == 0)
 			fd_closep(&copy);
-		if (r == -ENOENT && copy >= 0)
+		/* A mount can fail so for other reasons: what is there must be covered. */
+		if (r == -ENOENT && copy >= 0 && faccessat(i->root_fd, paths[k], F_OK, 0) < 0 &&
+		    errno == ENOENT)
 			r = 0; /* the copy is the next one's */
 	}
 	return r;

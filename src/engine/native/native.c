@@ -66,8 +66,11 @@ static bool take_message(struct island_run *r)
 	return true;
 }
 
-/* It has ended, and what it left goes; or it is to be ended, and then the island with it. */
-static void end_compiler(void *ctx)
+/*
+ * It has ended, and what it left goes; or the island with it. Only when the watch has seen
+ * that end: its word, once taken, would be waited for in vain.
+ */
+static void clear_compiler(void *ctx)
 {
 	struct island_run *r = ctx;
 	struct pollfd said = {.fd = r->island.control, .events = POLLIN};
@@ -143,7 +146,8 @@ static void watch_island(struct island_run *r, struct pipes *pipes, bool compile
 		.alive_fd = compiler ? r->island.control : r->island.pidfd,
 		.sink = run->sink,
 		.ctx = r,
-		.kill = compiler ? end_compiler : kill_island,
+		.kill = kill_island,
+		.clear = compiler ? clear_compiler : NULL,
 		.cpu_ms = island_cpu_ms,
 	};
 
