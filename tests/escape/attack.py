@@ -67,6 +67,10 @@ ATTACKS = {
     },
     "Out of the network": {
         27: ("looks for any network, name, service or neighbour", "nothing but its own loopback"),
+        28: ("gets past an allow list: addresses in every notation, names that look alike or are none, private "
+             "answers, answers that change, redirects, other hosts by TLS and HTTP, UDP, ICMP, DNS as a tunnel",
+             "refused; nothing leaves, not even a query"),
+        29: ("goes on when the egress process dies or rules change", "no network, or the new rules"),
     },
     "Out of the service": {
         34: ("escape sequences, bad UTF-8 and bidi in output and names",

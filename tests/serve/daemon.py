@@ -134,7 +134,7 @@ class Daemon:
         task = pathlib.Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
         for pid in map(int, task.read_text().split()):
             name = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[0]
-            found["api" if name == b"cay-api" else "launcher"] = pid
+            found[{b"cay-api": "api", b"cay-egress": "egress"}.get(name, "launcher")] = pid
         return found
 
     def kill9(self, which):

@@ -21,8 +21,9 @@ class Maker:
 
     every = []  # of all makers: a file's daemon lives on beside that of a test
 
-    def __init__(self, scratch):
-        self.scratch, self.made = scratch, []
+    def __init__(self, scratch, enter=lambda place: []):
+        """enter: the words in front of every command, where they are not to run just here."""
+        self.scratch, self.enter, self.made = scratch, enter, []
         self.before = traces(scratch / "tmp")
 
     def __call__(self, who="root", settings=""):
@@ -30,6 +31,7 @@ class Maker:
         place.chmod(0o755)
         home = self.scratch / "home"
         cay = Cay(place, home, self.scratch / "tmp")
+        cay.prefix = self.enter(place)
         if who == "user":
             # No cgroups are delegated to this one.
             settings = f"[isolation]\nallow_degraded = yes\n{settings}"
@@ -38,7 +40,7 @@ class Maker:
             for path in (place, home):
                 os.chown(path, STRANGER, STRANGER)
             cay = Cay(place, home, self.scratch / "tmp")
-            cay.prefix = ["setpriv", f"--reuid={STRANGER}", f"--regid={STRANGER}", "--clear-groups"]
+            cay.prefix = [*self.enter(place), "setpriv", f"--reuid={STRANGER}", f"--regid={STRANGER}", "--clear-groups"]
             probe = cay.run("--allow-degraded", "--", "true")
             if probe.rc != 0:
                 must_work(f"an ordinary user has no sandbox here: {probe.errors}")
