@@ -63,6 +63,7 @@ static const char *const allowed_if_sanitized[] = {
 	"clone",
 	"clone3",
 	"dup",
+	"getdents",
 	"getdents64",
 	"getppid",
 	"getrlimit",
