@@ -80,11 +80,16 @@ def put_programs(place):
     (place / "tool").chmod(0o755)
 
 
+def without_addresses(err):
+    """The sanitizer tells where the stack of a process is that ends before its exec."""
+    return re.sub(rb"^(==\d+==WARNING: ASan is ignoring requested __asan_handle_no_return).*$", rb"\1", err, flags=re.M)
+
+
 @pytest.mark.parametrize("args", SAME.values(), ids=SAME)
 def test_run_is_the_same(cli, daemon, args):
     put_programs(daemon.place)
     theirs, ours = cli("run", *args), cli.local("run", *args)
-    assert (theirs.rc, theirs.out, theirs.err) == (ours.rc, ours.out, ours.err)
+    assert (theirs.rc, theirs.out, without_addresses(theirs.err)) == (ours.rc, ours.out, without_addresses(ours.err))
 
 
 @pytest.mark.parametrize("args", SAME.values(), ids=SAME)
