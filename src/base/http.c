@@ -501,7 +501,9 @@ const char *http_status_text(int status)
 		{429, "Too Many Requests"},
 		{431, "Request Header Fields Too Large"},
 		{500, "Internal Server Error"},
+		{502, "Bad Gateway"},
 		{503, "Service Unavailable"},
+		{504, "Gateway Timeout"},
 		{505, "HTTP Version Not Supported"},
 	};
 

@@ -79,7 +79,7 @@ static OPTION_SETTER(refuse)
 }
 
 static const struct option_row rows[] = {
-	{'l', "language", "NAME[@VERSION]", "python (default), node@22, bash, go, c++ ...",
+	{'l', "language", "NAME[@VERSION]", "python (default), node@22, go, c++ ...",
 	 .set = spec_option_language},
 	{'c', "code", "CODE", "the code; as FILE, - reads standard input",
 	 OPTION_STORE(struct run_options, code)},
@@ -95,9 +95,9 @@ static const struct option_row rows[] = {
 	{0, "output-limit", "SIZE", "of each stream (1m with --json, else none)", .set = set_limit},
 	{0, "network", "none|allowlist|full", "none (default); full is all that is public",
 	 .set = spec_option_network},
-	{0, "allow-domain", "DOMAIN", "may be reached: NAME, *.NAME, NAME:PORT; again",
+	{0, "allow-domain", "DOMAIN", "may be reached: NAME, *.NAME, with :PORT",
 	 .set = spec_option_allow_domain},
-	{0, "block-domain", "DOMAIN", "may not be, whatever is allowed; again",
+	{0, "block-domain", "DOMAIN", "may not be, whatever is allowed",
 	 .set = spec_option_block_domain},
 	{'v', "volume", "SRC:DEST[:ro|rw]", "a host directory, read-only unless rw",
 	 .set = spec_option_volume},
@@ -429,8 +429,7 @@ const struct verb verb_run = {
 	.name = "run",
 	.summary = "run code, a script or a command on an island",
 	.usage = "[options] FILE [ARG...] | -c CODE [ARG...] | - | -- CMD [ARG...]",
-	.about = "Runs code on an island of its own: no network, read-only system, private /tmp\n"
-		 "and /workspace, limits; nothing is left behind.\n",
+	.about = "Runs code on an island of its own, within limits; nothing is left behind.\n",
 	.examples = "  cay run -c 'print(42)'\n"
 		    "  cay run --workspace . script.py arg\n"
 		    "  cay run --put data.csv --get 'out/*.png' plot.py\n"

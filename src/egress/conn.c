@@ -5,7 +5,11 @@
  *
  * so that inside, "connected" means that the far side answered, and "refused" that it refused.
  * What fails on the way is told to the program's kernel with a packet, and noted. Connections to
- * our own address need nobody upstream: they are let through at once.
+ * our own address need nobody upstream: they are let through at once. One to the HTTP proxy is
+ * accepted first; then what it asks for is judged, resolved, dialled and relayed in the same way,
+ * and what fails is told in HTTP.
+ *
+ * Where names are checked, what programs send to the ports of the web is looked at (sniff.h).
  */
 #include "egress/conn.h"
 
@@ -13,8 +17,10 @@
 #include "base/fd.h"
 #include "egress/dial.h"
 #include "egress/dns_server.h"
+#include "egress/proxy.h"
+#include "egress/sniff.h"
+#include "egress/target.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/ip_icmp.h>
@@ -26,26 +32,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define DNS_PORT 53
-
 /* Name servers, then all addresses: more than both may take. */
 #define HELD_MS 30000
 /* From when its SYN was let through: the program may have given up. */
 #define ACCEPT_MS 5000
-
-enum conn_kind {
-	CONN_THROUGH, /* to somebody upstream */
-	CONN_DNS,     /* to us, who answer */
-};
-
-/* Where a program wants to go. */
-struct target {
-	enum conn_kind kind;
-	bool literal;           /* an address that is of no name */
-	char name[DOMAIN_SIZE]; /* or the address, as text */
-	struct address address;
-	uint16_t port;
-};
 
 struct conn {
 	struct tuple tuple; /* first: the tree's key */
@@ -62,6 +52,9 @@ struct conn {
 	struct relay relay;
 	bool relays;
 	struct dns_stream *stream;
+	struct proxy *proxy;        /* NULL: none was asked */
+	bool tunnel;                /* through it */
+	struct sniff *sniff;        /* NULL: what is sent is not looked at, or no longer */
 	struct egress_entry *entry; /* of an allowed one; may be NULL */
 	struct loop_timer timer;
 	uint64_t active_ns;
@@ -109,6 +102,8 @@ static void conn_free(struct conn *c, bool reset)
 	if (c->relays)
 		relay_stop(&c->relay);
 	dns_stream_free(c->stream);
+	proxy_free(c->proxy);
+	sniff_free(c->sniff);
 	loop_cancel(n->egress->loop, &c->timer);
 	unpause(c);
 	close_side(&c->island, reset);
@@ -148,6 +143,24 @@ static void end(struct conn *c, enum egress_why why)
 	conn_free(c, true);
 }
 
+/* The same, but whoever speaks HTTP is told, and ends later. */
+static void fail(struct conn *c, enum egress_why why)
+{
+	char text[DOMAIN_SIZE + 64];
+
+	if (!c->proxy || c->relays) {
+		end(c, why);
+		return;
+	}
+	(void)net_note(c->net, c->target.name, c->target.port, why);
+	(void)snprintf(text, sizeof(text), "%s:%u: %s", c->target.name, c->target.port,
+		       egress_why_text(why));
+	names_leave(&c->wait);
+	dial_stop(&c->dial);
+	c->target.kind = TARGET_PROXY;
+	proxy_refuse(c->proxy, proxy_status(why), text);
+}
+
 void conn_end_all(struct net *n, enum egress_why why)
 {
 	while (n->conns)
@@ -175,12 +188,130 @@ static void on_timer(struct loop_timer *t)
 	uint64_t idle_ns = c->net->egress->settings.network_idle_timeout * 1000000000ull;
 	uint64_t now = clock_now_ns();
 
-	if (c->island < 0 && c->let_through)
+	if ((c->island < 0 && c->let_through) || c->target.kind == TARGET_PROXY)
 		conn_free(c, true); /* nobody waits for it any more */
+	else if (c->proxy && !c->relays)
+		fail(c, WHY_TIMED_OUT);
 	else if (c->island < 0 || now - c->active_ns >= idle_ns)
 		end(c, WHY_TIMED_OUT);
 	else
 		(void)loop_at(c->net->egress->loop, t, c->active_ns + idle_ns);
+}
+
+static size_t on_room(void *ctx, enum relay_side from)
+{
+	struct conn *c = ctx;
+	size_t room = net_room(c->net, from);
+
+	if (room == 0 && !c->is_paused) {
+		c->is_paused = true;
+		c->next_paused = c->net->paused;
+		c->net->paused = c;
+		net_wait(c->net);
+	}
+	return room;
+}
+
+static void on_moved(void *ctx, enum relay_side from, size_t bytes)
+{
+	struct conn *c = ctx;
+
+	c->active_ns = clock_now_ns();
+	net_used(c->net, from, bytes);
+	if (c->entry)
+		*(from == RELAY_ISLAND ? &c->entry->bytes_out : &c->entry->bytes_in) += bytes;
+}
+
+static void on_ended(void *ctx, enum relay_end how)
+{
+	struct conn *c = ctx;
+
+	c->relays = false;
+	if (how == RELAY_DENIED && c->sniff)
+		end(c, WHY_NAME_DIFFERS);
+	else
+		conn_free(c, how != RELAY_FINISHED);
+}
+
+static bool name_ok(void *ctx, const char *name)
+{
+	const struct conn *c = ctx;
+
+	return target_may_name(c->net, &c->target, name);
+}
+
+static enum relay_shown show_to_sniff(void *ctx, const char *data, size_t len, size_t *ret_held)
+{
+	struct conn *c = ctx;
+
+	_Static_assert(SNIFF_HELD_MAX <= RELAY_HELD_MAX, "what is held has room");
+	switch (len > 0 ? sniff_bytes(c->sniff, data, len) : sniff_end(c->sniff)) {
+	case SNIFF_MORE:
+	case SNIFF_PASS:
+		*ret_held = sniff_held(c->sniff);
+		return RELAY_MORE;
+	case SNIFF_DONE:
+		return RELAY_DONE;
+	case SNIFF_DIFFERS:
+		break;
+	}
+	return RELAY_END;
+}
+
+/* Of a request that was made anew; a second one would go where it was not judged. */
+static enum relay_shown show_to_proxy(void *ctx, const char *data, size_t len, size_t *ret_held)
+{
+	struct conn *c = ctx;
+	bool over;
+	size_t n;
+
+	if (proxy_body(c->proxy, data, len, &n, &over) < 0)
+		return RELAY_END;
+	*ret_held = len - n;
+	return over ? RELAY_IGNORE : RELAY_MORE;
+}
+
+static const struct relay_calls relay_calls = {
+	.room = on_room, .moved = on_moved, .ended = on_ended};
+static const struct relay_calls sniffing_calls = {
+	.room = on_room, .moved = on_moved, .show = show_to_sniff, .ended = on_ended};
+static const struct relay_calls proxying_calls = {
+	.room = on_room, .moved = on_moved, .show = show_to_proxy, .ended = on_ended};
+
+static int start_relay(struct conn *c)
+{
+	struct net *n = c->net;
+	bool proxying = c->proxy && !c->tunnel;
+	int r;
+
+	if (n->egress->settings.network_check_names && !proxying &&
+	    (c->target.port == 80 || c->target.port == 443)) {
+		c->sniff = sniff_new(name_ok, c);
+		if (!c->sniff)
+			return -ENOMEM;
+	}
+	set_timer(c, n->egress->settings.network_idle_timeout * 1000);
+	(void)setsockopt(c->island, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
+	c->relay.loop = n->loop;
+	c->relay.pipes = &n->egress->pipes;
+	c->relay.calls = proxying ? &proxying_calls : c->sniff ? &sniffing_calls : &relay_calls;
+	c->relay.ctx = c;
+	r = relay_start(&c->relay, c->island, c->upstream);
+	c->relays = r == 0;
+	return r;
+}
+
+static void start_proxied(struct conn *c)
+{
+	const struct buf *first;
+	size_t unseen;
+
+	if (proxy_open(c->proxy, &first, &unseen) < 0 || start_relay(c) < 0) {
+		conn_free(c, true);
+		return;
+	}
+	on_moved(c, RELAY_ISLAND, first->len);
+	relay_begin_with(&c->relay, first->data, first->len, unseen);
 }
 
 static void on_dialled(struct dial *d, int fd, enum egress_why why)
@@ -188,11 +319,15 @@ static void on_dialled(struct dial *d, int fd, enum egress_why why)
 	struct conn *c = d->ctx;
 
 	if (fd < 0) {
-		end(c, why);
+		fail(c, why);
 		return;
 	}
 	c->upstream = fd;
 	c->entry = net_note(c->net, c->target.name, c->target.port, WHY_NONE);
+	if (c->proxy) {
+		start_proxied(c);
+		return;
+	}
 	set_timer(c, ACCEPT_MS);
 	let_through(c);
 }
@@ -208,9 +343,9 @@ static void dial(struct conn *c, const struct address *list, size_t n)
 		    WHY_NONE)
 			allowed[n_allowed++] = list[k];
 	if (n_allowed == 0)
-		end(c, n > 0 ? WHY_NOT_PUBLIC : WHY_NO_SUCH_NAME);
+		fail(c, n > 0 ? WHY_NOT_PUBLIC : WHY_NO_SUCH_NAME);
 	else if (dial_start(&c->dial, allowed, n_allowed, c->target.port) < 0)
-		end(c, WHY_UNREACHABLE);
+		fail(c, WHY_UNREACHABLE);
 }
 
 static void on_resolved(struct names_wait *w, enum egress_why why, struct book_name *found)
@@ -218,7 +353,7 @@ static void on_resolved(struct names_wait *w, enum egress_why why, struct book_n
 	struct conn *c = w->ctx;
 
 	if (why != WHY_NONE)
-		end(c, why);
+		fail(c, why);
 	else
 		dial(c, found ? found->leads_to : NULL, found ? found->n_leads_to : 0);
 }
@@ -229,33 +364,18 @@ static void resolve(struct conn *c)
 	int r = names_resolve(&c->net->names, c->target.name, &c->wait, &found);
 
 	if (r < 0)
-		end(c, WHY_NO_ANSWER);
+		fail(c, WHY_NO_ANSWER);
 	else if (r > 0)
 		dial(c, found->leads_to, found->n_leads_to);
 }
 
-static void find_target(const struct net *n, const struct tuple *t, struct target *ret)
+static void reach(struct conn *c)
 {
-	uint32_t to = ntohl(t->to);
-	const struct book_name *known = book_at(&n->names.book, to);
-
-	*ret = (struct target){.port = ntohs(t->to_port), .literal = !known};
-	ret->address.bytes[10] = ret->address.bytes[11] = 0xff;
-	memcpy(ret->address.bytes + 12, &t->to, 4);
-	if (known)
-		(void)snprintf(ret->name, sizeof(ret->name), "%s", known->name);
+	set_timer(c, HELD_MS);
+	if (c->target.literal)
+		dial(c, &c->target.address, 1);
 	else
-		address_text(&ret->address, ret->name);
-	if (!known && ret->port == DNS_PORT && dns_server_is_asked(n, to))
-		ret->kind = CONN_DNS;
-}
-
-static enum egress_why judge(const struct net *n, const struct target *t)
-{
-	if (t->kind == CONN_DNS)
-		return WHY_NONE;
-	return t->literal ? verdict_literal(&n->policy, &t->address, t->port)
-			  : verdict_name(&n->policy, t->name, t->port);
+		resolve(c);
 }
 
 static bool is_full(const struct net *n)
@@ -302,13 +422,12 @@ static void begin(struct net *n, const struct syn *s, const struct target *t)
 		refuse(n, s, WHY_UNREACHABLE);
 		return;
 	}
-	set_timer(c, t->kind == CONN_THROUGH ? HELD_MS : ACCEPT_MS);
-	if (t->kind != CONN_THROUGH)
-		let_through(c);
-	else if (t->literal)
-		dial(c, &t->address, 1);
-	else
-		resolve(c);
+	if (t->kind == TARGET_THROUGH) {
+		reach(c);
+		return;
+	}
+	set_timer(c, ACCEPT_MS);
+	let_through(c);
 }
 
 /* A SYN of a connection that we know. Whether that was all. */
@@ -333,14 +452,15 @@ void conn_syn(struct net *n, const struct syn *s)
 	struct target t;
 	enum egress_why why;
 
-	if (!s->udp && is_known(n, s))
+	/* From that port only we send, and are told of that, too. */
+	if (s->udp ? ntohs(s->tuple.from_port) == DNS_PORT : is_known(n, s))
 		return;
-	find_target(n, &s->tuple, &t);
+	target_find(n, &s->tuple, &t);
 	if (s->udp) {
 		(void)net_note(n, t.name, t.port, WHY_PROTOCOL);
 		return;
 	}
-	why = judge(n, &t);
+	why = target_judge(n, &t);
 	if (why == WHY_NONE && net_is_spent(n))
 		why = WHY_BYTES;
 	if (why == WHY_NONE && is_full(n))
@@ -353,45 +473,6 @@ void conn_syn(struct net *n, const struct syn *s)
 	refuse(n, s, why);
 }
 
-static size_t on_room(void *ctx, enum relay_side from)
-{
-	struct conn *c = ctx;
-	size_t room = net_room(c->net, from);
-
-	if (room == 0 && !c->is_paused) {
-		c->is_paused = true;
-		c->next_paused = c->net->paused;
-		c->net->paused = c;
-		net_wait(c->net);
-	}
-	return room;
-}
-
-static void on_moved(void *ctx, enum relay_side from, size_t bytes)
-{
-	struct conn *c = ctx;
-
-	c->active_ns = clock_now_ns();
-	net_used(c->net, from, bytes);
-	if (c->entry)
-		*(from == RELAY_ISLAND ? &c->entry->bytes_out : &c->entry->bytes_in) += bytes;
-}
-
-static void on_ended(void *ctx, enum relay_end how)
-{
-	struct conn *c = ctx;
-
-	c->relays = false;
-	if (how == RELAY_DENIED)
-		end(c, WHY_NAME_DIFFERS);
-	else
-		conn_free(c, how != RELAY_FINISHED);
-}
-
-/* What programs send is shown to nobody yet: .show is where names in it are looked at. */
-static const struct relay_calls relay_calls = {
-	.room = on_room, .moved = on_moved, .ended = on_ended};
-
 static void on_stream(void *ctx, bool over)
 {
 	struct conn *c = ctx;
@@ -401,22 +482,47 @@ static void on_stream(void *ctx, bool over)
 		conn_free(c, false);
 }
 
+static void on_asked(void *ctx, const struct proxy_request *r)
+{
+	struct conn *c = ctx;
+	enum egress_why why;
+
+	c->tunnel = r->connect;
+	target_find_proxied(c->net, &r->to, &c->target);
+	why = target_judge(c->net, &c->target);
+	if (why == WHY_NONE && net_is_spent(c->net))
+		why = WHY_BYTES;
+	if (why == WHY_NONE)
+		reach(c);
+	else
+		fail(c, why);
+}
+
+static void on_over(void *ctx)
+{
+	conn_free(ctx, false);
+}
+
+static const struct proxy_calls proxy_calls = {.asked = on_asked, .over = on_over};
+
 static int start(struct conn *c)
 {
 	struct net *n = c->net;
 
-	set_timer(c, n->egress->settings.network_idle_timeout * 1000);
-	if (c->target.kind == CONN_DNS) {
+	switch (c->target.kind) {
+	case TARGET_DNS:
+		set_timer(c, n->egress->settings.network_idle_timeout * 1000);
 		c->stream = dns_stream_new(n, c->island, on_stream, c);
 		return c->stream ? 0 : -ENOMEM;
+	case TARGET_PROXY:
+		/* It has its own; this is for when memory is out. */
+		set_timer(c, HELD_MS);
+		c->proxy = proxy_new(n->loop, n->egress->loop, c->island, &proxy_calls, c);
+		return c->proxy ? 0 : -ENOMEM;
+	case TARGET_THROUGH:
+		break;
 	}
-	(void)setsockopt(c->island, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
-	c->relay.loop = n->loop;
-	c->relay.pipes = &n->egress->pipes;
-	c->relay.calls = &relay_calls;
-	c->relay.ctx = c;
-	c->relays = relay_start(&c->relay, c->island, c->upstream) == 0;
-	return c->relays ? 0 : -ENOMEM;
+	return start_relay(c);
 }
 
 static int find_tuple(int fd, struct tuple *ret)
@@ -451,11 +557,11 @@ void conn_accepted(struct net *n, int fd)
 void conn_judge_all(struct net *n)
 {
 	for (struct conn *c = n->conns, *next; c; c = next) {
-		enum egress_why why = judge(n, &c->target);
+		enum egress_why why = target_judge(n, &c->target);
 
 		next = c->next;
 		if (why != WHY_NONE)
-			end(c, why);
+			fail(c, why);
 	}
 }
 

@@ -70,16 +70,19 @@ static enum step drain_held(struct relay *r, enum relay_side from)
 static enum step show(struct relay *r, enum relay_side from, size_t from_byte)
 {
 	struct relay_flow *f = &r->flow[from];
+	size_t held = 0;
 
-	switch (r->calls->show(r->ctx, f->held + from_byte, f->len - from_byte)) {
-	case RELAY_HOLD:
-		return f->len < RELAY_HELD_MAX ? STEP_ON : STEP_DENIED;
-	case RELAY_PASS:
-		f->cleared = f->len;
-		return STEP_ON;
+	switch (r->calls->show(r->ctx, f->held + from_byte, f->len - from_byte, &held)) {
+	case RELAY_MORE:
+		f->cleared = f->len - held;
+		return held < RELAY_HELD_MAX ? STEP_ON : STEP_DENIED;
 	case RELAY_DONE:
 		f->cleared = f->len;
 		f->show = false;
+		return STEP_ON;
+	case RELAY_IGNORE:
+		f->cleared = f->len = f->len - held;
+		f->ignore = true;
 		return STEP_ON;
 	case RELAY_END:
 		break;
@@ -87,11 +90,18 @@ static enum step show(struct relay *r, enum relay_side from, size_t from_byte)
 	return STEP_DENIED;
 }
 
-/* What is held back by now was nothing whole: of no use to anybody. */
+/* What is held back by now goes nowhere. */
 static void read_end(struct relay_flow *f)
 {
 	f->ended = true;
 	f->len = f->cleared;
+}
+
+static int make_held(struct relay_flow *f, size_t size)
+{
+	f->held = malloc(size);
+	f->size = size;
+	return f->held ? 0 : -ENOMEM;
 }
 
 /* Room behind what is held back, when all in front of it is gone. */
@@ -108,20 +118,22 @@ static enum step fill_held(struct relay *r, enum relay_side from, size_t room, s
 	size_t before;
 	ssize_t n;
 
-	if (!f->held)
-		f->held = malloc(RELAY_HELD_MAX);
-	if (!f->held)
+	if (!f->held && make_held(f, RELAY_HELD_MAX) < 0)
 		return STEP_FAILED;
 	make_room(f);
 	before = f->len;
-	n = recv(r->side[from].fd, f->held + before, size_min(room, RELAY_HELD_MAX - before), 0);
+	n = recv(r->side[from].fd, f->held + before, size_min(room, f->size - before), 0);
 	if (n < 0)
 		return step_of_errno();
 	*ret_n = (size_t)n;
 	if (n == 0) {
+		enum step step = f->len > 0 ? show(r, from, f->len) : STEP_ON;
+
 		read_end(f);
-		return STEP_ON;
+		return step;
 	}
+	if (f->ignore)
+		return STEP_ON;
 	f->len += (size_t)n;
 	return show(r, from, before);
 }
@@ -279,6 +291,26 @@ int relay_start(struct relay *r, int island, int upstream)
 	if (e < 0)
 		relay_stop(r);
 	return e;
+}
+
+void relay_begin_with(struct relay *r, const char *data, size_t len, size_t unseen)
+{
+	struct relay_flow *f = &r->flow[RELAY_ISLAND];
+	enum step step = STEP_ON;
+
+	if (len == 0)
+		return;
+	if (make_held(f, size_max(len, RELAY_HELD_MAX)) < 0) {
+		finish(r, RELAY_FAILED);
+		return;
+	}
+	memcpy(f->held, data, len);
+	f->len = len;
+	f->cleared = f->show ? len - unseen : len;
+	if (f->cleared < len)
+		step = show(r, RELAY_ISLAND, f->cleared);
+	if (go_on(r, step))
+		pump(r);
 }
 
 void relay_resume(struct relay *r)

@@ -16,11 +16,14 @@
 
 enum relay_side { RELAY_ISLAND, RELAY_UPSTREAM };
 
-/* What the caller makes of bytes that it was shown. */
+/*
+ * What the caller makes of bytes that it was shown. *ret_held: how many of those that have not gone
+ * yet, the last ones, are kept back.
+ */
 enum relay_shown {
-	RELAY_HOLD, /* it can't be told yet: keep them back */
-	RELAY_PASS, /* all so far may go; show the next ones, too */
-	RELAY_DONE, /* the same, and no more need be shown */
+	RELAY_MORE,   /* the held ones until it can be told; the next ones are shown, too */
+	RELAY_DONE,   /* all go, and no more need be shown */
+	RELAY_IGNORE, /* the held ones, and all that come, are for nobody */
 	RELAY_END,
 };
 
@@ -35,8 +38,11 @@ struct relay_calls {
 	/* How many bytes may be read from a side now; 0: none before relay_resume(). */
 	size_t (*room)(void *ctx, enum relay_side from);
 	void (*moved)(void *ctx, enum relay_side from, size_t bytes);
-	/* Only those not shown before. NULL: nothing is to be shown. */
-	enum relay_shown (*show)(void *ctx, const char *data, size_t len);
+	/*
+	 * Only bytes not shown before. None: no more will come, and what is still held then goes
+	 * nowhere. NULL: nothing is to be shown.
+	 */
+	enum relay_shown (*show)(void *ctx, const char *data, size_t len, size_t *ret_held);
 	/* The last call. The sockets are no longer in the loop, and the caller's to close. */
 	void (*ended)(void *ctx, enum relay_end how);
 };
@@ -47,9 +53,10 @@ struct relay_calls {
 struct relay_flow {
 	struct pipe *pipe; /* NULL: there are no bytes */
 	size_t in_pipe;
-	char *held; /* bytes that are shown; NULL unless show */
-	size_t at, cleared, len;
+	char *held; /* bytes that are shown, or go first; NULL: there are none */
+	size_t at, cleared, len, size;
 	bool show;   /* the next bytes are to be shown */
+	bool ignore; /* they are for nobody */
 	bool paused; /* there was no room */
 	bool ended;  /* no more will come */
 	bool passed; /* and the other side knows */
@@ -66,6 +73,12 @@ struct relay {
 
 /* Non-blocking sockets. 0, or -errno: nothing was begun. */
 int relay_start(struct relay *r, int island, int upstream);
+
+/*
+ * Right after the start: bytes that go upstream before any that the island sends. The last unseen
+ * ones are shown, as if they came from it. May end it.
+ */
+void relay_begin_with(struct relay *r, const char *data, size_t len, size_t unseen);
 
 /* There may be room again. May end it. */
 void relay_resume(struct relay *r);

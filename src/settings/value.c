@@ -62,8 +62,7 @@ static bool is_clean_path(const char *path)
 	while (*path) {
 		size_t n = strcspn(path, "/");
 
-		if ((n == 0 && path[1]) || (n == 1 && path[0] == '.') ||
-		    (n == 2 && strncmp(path, "..", 2) == 0))
+		if (n == 0 || (n == 1 && path[0] == '.') || (n == 2 && strncmp(path, "..", 2) == 0))
 			return false;
 		path += n + (path[n] == '/');
 	}

@@ -46,6 +46,12 @@ def names_field(field):
         "error": lambda first: dict(first, message=f"{field}: {first['message']}")}))
 
 
+def names_it_as(option, field):
+    """The same error, with the field's name in place of the option's."""
+    return dict.fromkeys(API, ("says which field", {
+        "error": lambda first: dict(first, message=first["message"].replace(f"--{option}:", f"{field}:"))}))
+
+
 # Its root is laid out once for all islands, before any has ids: nobody's, with a /proc below the island's own.
 TEMPLATE = "the root is a template"
 # The host's own, as the template has it from there; where there are several, the last is in sight.
@@ -235,4 +241,25 @@ INSIDE = [
          island=True),
 ]
 
-CASES = [*PROGRAMS, *STREAMS, *FILES, *ENDS, *INSIDE, *LANGUAGE_CASES]
+# ways.SETTINGS are the operator's.
+NETWORKS = [
+    Case("no network unless asked for", sh("env | grep -ci proxy; cat /proc/net/dev | wc -l"), {"network": "none"},
+         island=True),
+    Case("no network by name", sh("true", network={"mode": "none"}), {"network": "none"}, island=True),
+    Case("unknown network mode", sh("true", network={"mode": "some"}), {"code": "invalid_request"}, island=True,
+         differs=names_it_as("network", "network.mode")),
+    Case("an address as a domain", sh("true", network={"allow": ["10.0.0.1"]}), {"code": "invalid_request"},
+         island=True, differs=names_it_as("allow-domain", "network.allow[0]")),
+    Case("a URL as a domain", sh("true", network={"block": ["https://example.org/"]}), {"code": "invalid_request"},
+         island=True, differs=names_it_as("block-domain", "network.block[0]")),
+    Case("more network than the operator allows", sh("true", network={"mode": "full"}), {"code": "policy_denied"},
+         island=True),
+    Case("another domain than the operator allows", sh("true", network={"allow": ["a.example.org", "example.com"]}),
+         {"code": "policy_denied"}, island=True),
+    Case("another port than the operator allows", sh("true", network={"allow": ["a.example.org:22"]}),
+         {"code": "policy_denied"}, island=True),
+    Case("domains and no network", sh("true", network={"mode": "none", "allow": ["a.example.org"]}),
+         {"code": "invalid_request"}, island=True),
+]
+
+CASES = [*NETWORKS, *PROGRAMS, *STREAMS, *FILES, *ENDS, *INSIDE, *LANGUAGE_CASES]

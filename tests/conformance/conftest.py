@@ -13,7 +13,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent / "serve"), str(HERE.parent / "integr
 from fixtures import *  # noqa: E402, F401, F403: by the path above
 from maker import Maker  # noqa: E402
 from support import Cay, STRANGER, must_work  # noqa: E402
-from ways import Places, ways_of  # noqa: E402
+from ways import Places, SETTINGS, ways_of  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -32,6 +32,10 @@ def ways(scratch, binary_runs):
     maker = Maker(scratch)
     stranger = Cay(scratch, scratch / "home", scratch / "tmp")
     stranger.prefix = ["setpriv", f"--reuid={STRANGER}", f"--regid={STRANGER}", "--clear-groups"]
-    yield ways_of(Cay(scratch, scratch / "home", scratch / "tmp"), stranger, Places(scratch), maker(),
-                  maker(settings=f"[serve]\nmode = off\ndirect_user = {STRANGER}\n"))
+    own = scratch / "home" / ".config" / "cay" / "cay.conf"
+    own.parent.mkdir(parents=True)
+    own.write_text(SETTINGS)
+    yield ways_of(Cay(scratch, scratch / "home", scratch / "tmp"), stranger, Places(scratch), maker(settings=SETTINGS),
+                  maker(settings=f"{SETTINGS}[serve]\nmode = off\ndirect_user = {STRANGER}\n"))
+    own.unlink()
     maker.end()

@@ -20,6 +20,8 @@ LIMITS_OF_A_COMMAND = {"timeout", "output"}
 # Nothing tells of the most processes where the kernel does not count them and nobody looked in time.
 USAGE = {"wall_ms": [float], "cpu_ms": [float], "memory_peak_bytes": [int], "processes_peak": [int, type(None)]}
 CODE_MAX = 100_000  # of one argument
+# What the operator allows, whichever way it is asked.
+SETTINGS = "[network]\nmode = allowlist\nallow = *.example.org\nallow = git.example.org:22\n"
 OPTIONS = {"memory": "--memory", "cpus": "--cpus", "pids": "--pids-limit", "disk": "--disk", "timeout": "--timeout",
            "cpu_time": "--cpu-time", "output": "--output-limit"}
 
@@ -117,6 +119,12 @@ def options(request):
         yield from ("--get", glob)
     if "workdir" in request:
         yield from ("-w", request["workdir"])
+    network = request.get("network", {})
+    if "mode" in network:
+        yield from ("--network", network["mode"])
+    for name in ("allow", "block"):
+        for rule in network.get(name, []):
+            yield from (f"--{name}-domain", rule)
 
 
 def by_command(cay, places, *more, env=None):
@@ -220,7 +228,11 @@ def in_sandbox(daemon):
         limits = request.get("limits", {})
         theirs = {name: value for name, value in limits.items() if name not in LIMITS_OF_A_COMMAND}
         own = {name: value for name, value in limits.items() if name in LIMITS_OF_A_COMMAND}
-        made = daemon.post("/v1/sandboxes", {"limits": theirs}).json
+        asked = {"limits": theirs}
+        if "network" in request:
+            asked["network"] = request["network"]
+            request = {name: value for name, value in request.items() if name != "network"}
+        made = daemon.post("/v1/sandboxes", asked).json
         if "error" in made:
             return made
         result = daemon.post(f"/v1/sandboxes/{made['id']}/runs", dict(request, limits=own)).json

@@ -278,7 +278,11 @@ def run_create(api):
     api("run.create", {"code": "1", "argv": ["x"]}, 400, wrong=True)
     api("run.create", {"code": "1", "nosuch": 1}, 400, wrong=True)
     api("run.create", {"code": "1", "language": "klingon"}, 404)
-    api("run.create", {"code": "1", "network": {"mode": "full"}}, 422, wrong=True)
+    api("run.create", {"code": "1", "network": {"mode": "some"}}, 400, wrong=True)
+    api("run.create", {"code": "1", "network": {"allow": ["10.0.0.1"]}}, 400)
+    api("run.create", {"code": "1", "tier": "top"}, 400, wrong=True)
+    dry = api("run.create", {"code": "1", "network": {"allow": ["a.b"], "block": ["c.d"]}, "dry_run": True})
+    assert dry.json["dry_run"]["network_rules"] == {"allow": ["a.b"], "block": ["c.d"]}
     api("run.create", b"{", 400)
 
 
@@ -365,6 +369,8 @@ def sandbox_patch(api):
     changed = api("sandbox.patch", {"labels": {"c": "d"}, "ttl": 60, "idle_timeout": "2m"}, id=id).json
     assert changed["labels"] == {"c": "d"} and changed["expires"] and changed["idle_timeout"] == 120
     api("sandbox.patch", {"name": "x"}, 400, id=id, wrong=True)
+    api("sandbox.patch", {"network": {"mode": "full"}}, 400, id=id, wrong=True)
+    api("sandbox.patch", {"network": {"allow": ["a.b"]}}, 409, id=id)
     api("sandbox.delete", id=id)
 
 
@@ -529,8 +535,9 @@ def file_watch(api):
 
 def key_create(api):
     key = api("key.create", {"name": f"described-{time.time_ns()}", "tier": "standard",
-                             "quotas": {"parallel_runs": 3}, "bounds": {"networks": ["none"], "mounts": "none",
-                                                                        "limits": {"memory": "1g"}}}, 201).json
+                             "quotas": {"parallel_runs": 3},
+                             "bounds": {"networks": ["none"], "allow": ["*.a.b"], "block": ["c.a.b:22"],
+                                        "mounts": "none", "limits": {"memory": "1g"}}}, 201).json
     api("key.create", {"name": key["name"]}, 409)
     api("key.create", {"tier": "sandbox"}, 400, wrong=True)
     api("key.create", {"name": "x", "tier": "nosuch"}, 400, wrong=True)

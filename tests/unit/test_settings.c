@@ -228,8 +228,8 @@ static void paths_are_checked(void **state)
 {
 	static const char *const relative[] = {"srv",     "",        "./a",   "~",
 					       "~root/x", "$HOME/x", "\"/a\""};
-	static const char *const unclean[] = {"/a/../b", "/..",   "~/..", "/a/.",
-					      "/./a",    "/a//b", "//a"};
+	static const char *const unclean[] = {"/a/../b", "/..", "~/..", "/a/.", "/./a",
+					      "/a//b",   "//a", "//",   "/a//", "~//"};
 	static const char *const good[] = {"/", "/a/", "~/", "/a/..b/...", "/with space", "/a;b"};
 	_cleanup_(settings_done) struct settings s;
 	char text[100], message[200];
