@@ -41,8 +41,8 @@ unit: build-test/build.ninja
 integration: all build-test/build.ninja
 	@ninja -C build-test --quiet tests/fault tests/resident tests/api_server tests/lay_wires
 	@CAY_BIN=$(CURDIR)/build/cay /usr/bin/python3 -m pytest -q -p no:cacheprovider \
-		tests/house tests/integration tests/conformance tests/api tests/serve tests/programs tests/escape tests/faults \
-		tests/egress tests/places tests/vm $(TESTS)
+		tests/house tests/integration tests/conformance tests/api tests/serve tests/programs tests/egress tests/escape \
+		tests/faults tests/places tests/vm $(TESTS)
 
 # The attacks alone, with a line about each; writes README's table of them.
 attacks: all
