@@ -214,6 +214,27 @@ static void put_pools(struct page_text *p, const struct service_stock *stock)
 		put(p, "cay_pool_size{pool=\"%s\"} %" PRIu32 "\n", pools[i].name, pools[i].n);
 }
 
+static void put_egress(struct page_text *p, const struct egress_totals *t)
+{
+	const struct {
+		const char *name;
+		uint64_t n;
+	} verdicts[] = {{"allowed", t->allowed}, {"denied", t->denied}, {"failed", t->failed}},
+	  bytes[] = {{"in", t->bytes_in}, {"out", t->bytes_out}};
+
+	gauge(p, "cay_egress_networks", "Sandboxes that have a network.", t->networks);
+	gauge(p, "cay_egress_connections", "Connections of sandboxes.", t->connections);
+	head(p, "cay_egress_connections_total", "counter",
+	     "What sandboxes asked for on the network.");
+	for (size_t i = 0; i < ARRAY_LEN(verdicts); i++)
+		put(p, "cay_egress_connections_total{verdict=\"%s\"} %" PRIu64 "\n",
+		    verdicts[i].name, verdicts[i].n);
+	head(p, "cay_egress_bytes_total", "counter", "Bytes to sandboxes and from them.");
+	for (size_t i = 0; i < ARRAY_LEN(bytes); i++)
+		put(p, "cay_egress_bytes_total{direction=\"%s\"} %" PRIu64 "\n", bytes[i].name,
+		    bytes[i].n);
+}
+
 static uint64_t open_fds(void)
 {
 	DIR *d = opendir("/proc/self/fd");
@@ -253,6 +274,7 @@ static void metrics_get(struct exchange *x)
 	gauge(&p, "cay_http_connections", "Connections of clients.",
 	      server_connections(api->server));
 	put_pools(&p, &stock);
+	put_egress(&p, outlets_totals(api->outlets));
 	put_process(&p);
 	if (p.failed) {
 		(void)cay_fail(&err, CAY_E_INTERNAL, -p.failed, "write the metrics");

@@ -1,6 +1,7 @@
 #include "session/outlet.h"
 
 #include "base/attr.h"
+#include "base/buf.h"
 #include "base/fd.h"
 #include "base/loop.h"
 #include "base/outbox.h"
@@ -75,27 +76,28 @@ const struct egress_totals *outlets_totals(const struct outlets *all)
 	return &all->totals;
 }
 
-static int take_rules(struct outlet *o, const struct plan *p, struct cay_error *err)
+static int take_rules(struct outlet *o, const struct egress_rules *rules, struct cay_error *err)
 {
-	const struct egress_rules rules = egress_rules_of(p);
-	char *copy = malloc(rules.len + 1);
+	char *copy = malloc(rules->len + 1);
 
 	if (!copy)
 		return cay_fail(err, CAY_E_INTERNAL, ENOMEM, "open a way out");
-	memcpy(copy, rules.text, rules.len);
+	memcpy(copy, rules->text, rules->len);
 	free(o->rules);
 	o->rules = copy;
-	o->rules_len = rules.len;
-	o->mode = rules.mode;
+	o->rules_len = rules->len;
+	o->mode = rules->mode;
 	return 0;
 }
 
 int outlet_prepare(struct outlet *o, struct outlets *all, const struct plan *p,
 		   struct cay_error *err)
 {
+	const struct egress_rules rules = egress_rules_of(p);
+
 	*o = (struct outlet){.all = all};
 	memset(o->wires, -1, sizeof(o->wires));
-	return take_rules(o, p, err);
+	return take_rules(o, &rules, err);
 }
 
 int outlet_open(struct outlet *o, const int wires[EGRESS_FDS], struct cay_error *err)
@@ -114,11 +116,32 @@ int outlet_open(struct outlet *o, const int wires[EGRESS_FDS], struct cay_error 
 	return 0;
 }
 
-int outlet_set_rules(struct outlet *o, const struct plan *p, struct cay_error *err)
+static int write_rules(struct buf *text, char sign, const struct strv *rules)
 {
-	int r;
+	int r = 0;
 
-	if (take_rules(o, p, err) < 0)
+	/* The NUL behind each is part of it. */
+	for (size_t i = 0; i < rules->len && r == 0; i++) {
+		r = buf_append(text, &sign, 1);
+		if (r == 0)
+			r = buf_append(text, rules->items[i], strlen(rules->items[i]) + 1);
+	}
+	return r;
+}
+
+int outlet_set_rules(struct outlet *o, const struct network_spec *n, struct cay_error *err)
+{
+	_cleanup_(buf_done) struct buf text = BUF(EGRESS_RULES_BYTES);
+	struct egress_rules rules = {.mode = n->mode};
+	int r = write_rules(&text, '+', &n->allow);
+
+	if (r == 0)
+		r = write_rules(&text, '-', &n->block);
+	if (r < 0)
+		return cay_fail(err, CAY_E_TOO_LARGE, -r, "change the rules of a way out");
+	rules.text = buf_str(&text);
+	rules.len = text.len;
+	if (take_rules(o, &rules, err) < 0)
 		return -1;
 	r = o->number ? say(o, EGRESS_RULES) : 0;
 	return r < 0 ? cay_fail(err, CAY_E_ENGINE, -r, "change the rules of a way out") : 0;

@@ -41,8 +41,8 @@ int outlet_prepare(struct outlet *o, struct outlets *all, const struct plan *p,
 /* The island's wires have come, and are the outlet's from here on, also on failure. */
 int outlet_open(struct outlet *o, const int wires[EGRESS_FDS], struct cay_error *err);
 
-/* New connections obey at once. */
-int outlet_set_rules(struct outlet *o, const struct plan *p, struct cay_error *err);
+/* New connections obey at once; those that would not be allowed any more are ended. */
+int outlet_set_rules(struct outlet *o, const struct network_spec *n, struct cay_error *err);
 
 /* What became of its connections: the log is the callee's. Where it is not known, it says so. */
 typedef void outlet_told_fn(void *ctx, struct egress_log log);

@@ -60,12 +60,6 @@ struct json *sandbox_network_json(const struct sandbox *s);
 /* For sandbox_store.c: enters one that was, with its body, owner and times set. */
 int sandbox_enter_stopped(struct sandboxes *all, struct sandbox *s, struct cay_error *err);
 
-/*
- * sandbox_rules.c: makes rules those of the sandbox; network is taken over, unless it fails.
- * CAY_E_UNSUPPORTED while there is an island.
- */
-int sandbox_set_rules(struct sandbox *s, struct network_spec *network, struct cay_error *err);
-
 /* sandbox_use.c: what the launcher says about a command. */
 void sandbox_command_report(struct sandbox *s, const struct service_report *r);
 /* The island is gone: all that ran there is told. */

@@ -2,13 +2,10 @@
 
 #include "policy/network.h"
 
-int sandbox_set_rules(struct sandbox *s, struct network_spec *network, struct cay_error *err)
+static int set_rules(struct sandbox *s, struct network_spec *network, struct cay_error *err)
 {
-	if (s->state != SANDBOX_STOPPED) {
-		(void)cay_fail(err, CAY_E_UNSUPPORTED, 0,
-			       "the rules of a sandbox that runs can't be changed yet");
-		return cay_hint(err, "make a new one with the rules it shall have");
-	}
+	if (s->ref.outlet.all && outlet_set_rules(&s->ref.outlet, network, err) < 0)
+		return -1;
 	network_spec_done(&s->body->spec.network);
 	s->body->spec.network = *network;
 	s->rules_changed = true;
@@ -34,7 +31,7 @@ int sandbox_change_rules(struct sandbox *s, const struct settings *settings,
 		spec.network.block = *asked->block;
 	if (network_decide(&spec, settings, &network, err) < 0)
 		return -1;
-	if (sandbox_set_rules(s, &network, err) == 0)
+	if (set_rules(s, &network, err) == 0)
 		return 0;
 	network_spec_done(&network);
 	return -1;

@@ -30,7 +30,7 @@ static int fail(struct cay_error *err, const char *what)
 }
 
 /* Not by a clone flag: there, the launcher would have to wait for it. */
-static int make(int *wires, struct cay_error *err)
+int network_make(int *wires, struct cay_error *err)
 {
 	struct ifreq lo = {.ifr_name = "lo", .ifr_flags = IFF_UP};
 	_cleanup_(fd_closep) int sock = -1;
@@ -48,7 +48,7 @@ int network_make_apart(int own)
 	struct cay_error err;
 	int fd = -1;
 
-	if (make(NULL, &err) == 0)
+	if (network_make(NULL, &err) == 0)
 		fd = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
 	if (setns(own, CLONE_NEWNET) < 0)
 		abort(); /* this process is in the wrong network for good: nothing is safe to do */
@@ -67,7 +67,7 @@ static int make_for_island(void *arg)
 		errno = -m->user_namespace;
 	if (m->user_namespace < 0 || setns(m->user_namespace, CLONE_NEWUSER) < 0)
 		return fail(m->err, "enter the island's user namespace");
-	if (make(m->wires, m->err) < 0)
+	if (network_make(m->wires, m->err) < 0)
 		return -1;
 	net = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
 	if (net < 0)
@@ -108,7 +108,7 @@ int network_enter(struct island *i, struct cay_error *err)
 	ssize_t n;
 
 	if (i->network != NETWORK_SENT)
-		return i->network == NETWORK_MADE ? make(NULL, err) : 0;
+		return i->network == NETWORK_MADE ? network_make(NULL, err) : 0;
 	n = msg_recv(i->control, &m, sizeof(m), &net, 1, &n_fds);
 	if (n != (ssize_t)sizeof(m) || m.kind != MESSAGE_NETWORK || n_fds != 1)
 		return cay_fail(err, CAY_E_ENGINE, 0, "the launcher sent no network");

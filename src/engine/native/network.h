@@ -19,6 +19,9 @@ enum network_way {
 	NETWORK_POOLED, /* the launcher was in it at the clone */
 };
 
+/* For the calling process, with loopback up; wires: wired, and these are the caller's; or NULL. */
+int network_make(int *wires, struct cay_error *err);
+
 /* One that nobody is in: its fd, or -1. own: the calling process's, which it comes back to. */
 int network_make_apart(int own);
 

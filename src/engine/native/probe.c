@@ -8,6 +8,7 @@
 #include "engine/native/hostdir.h"
 #include "engine/native/launcher.h"
 #include "engine/native/mount.h"
+#include "engine/native/network.h"
 #include "engine/native/seccomp.h"
 #include "engine/native/surroundings.h"
 #include "engine/pipes.h"
@@ -233,6 +234,32 @@ static void probe_idmap(struct list *l, const struct launcher *launcher,
 	hostdir_done(&h);
 }
 
+static int make_wired(void)
+{
+	struct cay_error err = {0};
+	int wires[EGRESS_FDS];
+
+	if (network_make(wires, &err) == 0)
+		return 0;
+	return err.sys_errno ? err.sys_errno : EFAULT;
+}
+
+static void probe_network(struct list *l, const struct surroundings *around)
+{
+	struct probe *p = add(l, "way out", false);
+	int e = try_in_child(make_wired, CLONE_NEWUSER);
+
+	p->ok = e == 0;
+	(void)snprintf(p->how, sizeof(p->how), "nf_tables, tproxy, nflog");
+	if (p->ok)
+		return;
+	say(p, "%s", strerror(e));
+	todo(p, "only for --network allowlist and full: modprobe -a nf_tables nft_tproxy "
+		"nft_log nfnetlink_log");
+	if (e == EPERM)
+		advise(p, around, LACKING_NAMESPACES);
+}
+
 static int make_plan(struct plan **ret, struct cay_error *err)
 {
 	struct spec spec = {.kind = SPEC_ARGV};
@@ -321,6 +348,7 @@ size_t probe_all(struct probe ret[PROBES_MAX])
 	probe_cgroups(&l, &launcher.cgroups, &around);
 	probe_filters(&l, &around);
 	probe_idmap(&l, &launcher, &around);
+	probe_network(&l, &around);
 	probe_island(&l, &launcher, &around);
 	launcher_done(&launcher);
 	return l.len;
