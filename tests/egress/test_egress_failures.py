@@ -15,13 +15,18 @@ ANY_PORT = ["*.example.org:*"]
 
 @pytest.mark.parametrize("name, errors, why", [
     ("nowhere.example.org", {"EAI_NONAME"}, "no such name"),
-    ("empty.example.org", {"EAI_NONAME", "EAI_NODATA"}, "no such name"),
     ("broken.example.org", {"EAI_AGAIN"}, "no answer of the name servers"),
     ("silent.example.org", {"EAI_AGAIN"}, "no answer of the name servers")])
 def test_names_that_lead_nowhere(traveller, name, errors, why):
     result = traveller.python(f"say(attempt(tcp, {name!r}, 80))")
     assert result.json in errors, result.egress
     result.failed(name, why)
+
+
+def test_name_without_addresses(root_traveller):
+    """It is one, so nothing failed; there is nothing to connect to."""
+    result = root_traveller.python("say(attempt(tcp, 'empty.example.org', 80))")
+    assert result.json in ("EAI_NONAME", "EAI_NODATA") and not result.of("empty.example.org", "allowed")
 
 
 def test_closed_port(traveller):

@@ -83,8 +83,8 @@ PROGRAMS = {
                             files=("fetch",), by_proxy=False),
     "git": Program(lambda h: ["git", "clone", "-q", f"http://{h}/project.git", "clone"], "Could not resolve host",
                    says=""),
-    "git-ssh": Program(lambda h: ["env", f"GIT_SSH_COMMAND={SSH}", "git", "clone", "-q",
-                                  f"ssh://postgres@{h}/%s/project.git", "clone"],
+    "git-ssh": Program(lambda h: ["env", f"GIT_SSH_COMMAND={SSH}", "sh", "-c", 'chmod 600 key; git clone -q "$0" clone',
+                                  f"ssh://postgres@{h}/%s/project.git"],
                        "Name or service not known", says="", port=22, files=("key", "known"), by_proxy=False),
     "psql": Program(lambda h: ["psql", "-h", h, "-U", "postgres", "-Atc", "select 6 * 7"],
                     "Name or service not known", says="42\n", port=5432, by_proxy=False),
@@ -121,7 +121,6 @@ def prepared(world, place, built):
                 shutil.copy(world.ca, place / CA)
             elif file == "key":
                 (place / file).write_text(world.programs.client_key)
-                (place / file).chmod(0o600)
             elif file == "known":
                 (place / file).write_text(f"{OK},{FORBIDDEN} {world.programs.host_key}")
             else:

@@ -3,6 +3,7 @@
 Every control is the world's: what the island is refused works there without cay.
 """
 
+import json
 import os
 import pathlib
 import signal
@@ -295,6 +296,7 @@ def test_redirects(traveller, proxy):
     send = traveller.send if proxy else traveller.direct
     result = send("sh", "-c", "for t; do curl -sSfLg http://www.example.org/redirect?$t; echo $?; done", "sh", *targets)
     codes = result.out.split()
+    assert len([r for r in world.reached if r.said.startswith("GET /redirect?")]) == len(targets), "they were sent on"
     assert len(codes) == len(targets) and "0" not in codes, result.out
     assert not world.saw("evil.test") and {r.address for r in world.reached if r.address} <= {places.WEB, places.WEB6}
     told("curl fails")
@@ -517,7 +519,6 @@ def test_death_of_the_egress_process(traveller):
     world = traveller.world
     process = traveller.begin("""
 s = tool('hold'); s.recv(5)
-open('ready', 'w').close(); print('ready', flush=True)
 s.settimeout(20); first = attempt(s.recv, 1)
 known = '198.18.1.0'
 say({'held': first, 'known': attempt(tcp, known, 9000, 2), 'name': attempt(tcp, 'www.example.org', 80, 2),
@@ -535,7 +536,9 @@ say({'held': first, 'known': attempt(tcp, known, 9000, 2), 'name': attempt(tcp, 
         process.kill()
         process.wait()
     assert [r for r in world.reached if r.said != "held no more"] == [] and not world.names.queries and not world.strays
-    assert out, err
+    how = json.loads(json.loads(out)["stdout"].splitlines()[-1])
+    assert how.pop("held") in ("worked", "ECONNRESET"), "its end was told to the program, one way or the other"
+    assert "worked" not in how.values(), (how, err)
     told("no network")
 
 
