@@ -228,9 +228,16 @@ static void read_tls(struct sniff *s, struct bytes *in)
 
 /* Looking. */
 
+/* With what some servers part words at, too: RFC 9112, 3, and languages' own ways to split a line. */
 static bool is_blank(char c)
 {
-	return c == ' ' || c == '\t';
+	return c == ' ' || c == '\t' || c == '\v' || c == '\f' || (c >= '\x1c' && c <= '\x1f');
+}
+
+/* The same in Latin-1. The second byte of a WebSocket's frame may be one. */
+static bool is_blank_behind_word(const struct sniff *s, char c)
+{
+	return is_blank(c) || (s->text.len > 2 && (c == '\x85' || c == '\xa0'));
 }
 
 /* No server that has hosts of many names takes a request with such bytes in its first line. */
@@ -263,12 +270,10 @@ static void look_at(struct sniff *s, char c)
 		s->part = WORD;
 		s->capitals = true;
 	}
-	if (is_control(c) || (s->part == WORD && (unsigned char)c > '~')) {
-		over(s, SNIFF_DONE);
-		return;
-	}
-	if (s->part == WORD && (is_blank(c) || c == '\r'))
+	if (s->part == WORD && (is_blank_behind_word(s, c) || c == '\r'))
 		end_of_word(s, c);
+	else if (is_control(c) || (s->part == WORD && (unsigned char)c > '~'))
+		over(s, SNIFF_DONE);
 	else if (s->part != FRONT && c == '\n')
 		end_of_line(s);
 	else if (s->part == WORD && (c < 'A' || c > 'Z'))

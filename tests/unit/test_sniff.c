@@ -425,6 +425,12 @@ static void refuses_what_can_be_read_twice(void **state)
 	DIFFERS("BREW / HTTP/1.1\r\n" HOST "\r\n");
 	DIFFERS("SSH-2.0-x / HTTP/1.1\r\nHost: other.test\r\n\r\n");
 	DIFFERS("GET\t/\tHTTP/1.1\r\nHost: other.test\r\n\r\n");
+	DIFFERS("GET\v/ HTTP/1.1\r\nHost: other.test\r\n\r\n");
+	DIFFERS("GET\f/ HTTP/1.1\r\nHost: other.test\r\n\r\n");
+	DIFFERS("GET\x1c/\x1fHTTP/1.1\r\nHost: other.test\r\n\r\n");
+	DIFFERS("GET\x85/ HTTP/1.1\r\nHost: other.test\r\n\r\n");
+	DIFFERS("GET\xa0/ HTTP/1.1\r\nHost: other.test\r\n\r\n");
+	DIFFERS("\f" EVIL);
 	DIFFERS(" " EVIL);
 	DIFFERS("\t" EVIL);
 	DIFFERS("\n" EVIL);
