@@ -15,7 +15,7 @@
 
 static const uint8_t mapped[V4_AT] = {[10] = 0xff, [11] = 0xff};
 
-static bool is_v4(const struct address *a)
+bool address_is_v4(const struct address *a)
 {
 	return memcmp(a->bytes, mapped, sizeof(mapped)) == 0;
 }
@@ -34,7 +34,7 @@ int address_parse(const char *text, struct address *ret)
 
 void address_text(const struct address *a, char ret[ADDRESS_SIZE])
 {
-	if (is_v4(a))
+	if (address_is_v4(a))
 		(void)inet_ntop(AF_INET, a->bytes + V4_AT, ret, ADDRESS_SIZE);
 	else
 		(void)inet_ntop(AF_INET6, a->bytes, ret, ADDRESS_SIZE);
@@ -110,7 +110,7 @@ static bool is_public_v6(const uint8_t *bytes)
 
 bool address_is_public(const struct address *a)
 {
-	return is_v4(a) ? is_public_v4(a->bytes + V4_AT) : is_public_v6(a->bytes);
+	return address_is_v4(a) ? is_public_v4(a->bytes + V4_AT) : is_public_v6(a->bytes);
 }
 
 static int bad_rule(struct cay_error *err, const char *text)
@@ -188,6 +188,6 @@ int address_rule_parse(const char *text, struct address_rule *ret, struct cay_er
 
 bool address_rule_matches(const struct address_rule *r, const struct address *a, uint16_t port)
 {
-	return is_v4(&r->address) == is_v4(a) && same_bits(r->address.bytes, a->bytes, r->bits) &&
-	       (r->port == 0 || r->port == port);
+	return address_is_v4(&r->address) == address_is_v4(a) &&
+	       same_bits(r->address.bytes, a->bytes, r->bits) && (r->port == 0 || r->port == port);
 }

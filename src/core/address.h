@@ -23,6 +23,8 @@ int address_parse(const char *text, struct address *ret);
 /* v4 as a dotted quad. */
 void address_text(const struct address *a, char ret[ADDRESS_SIZE]);
 
+bool address_is_v4(const struct address *a);
+
 /*
  * Whether it is some host's on the internet: not private, local, shared, multicast, reserved or
  * a cloud's own, nor a v6 address by which a relay would reach such a v4 one.

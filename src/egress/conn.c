@@ -17,6 +17,7 @@
 #include "base/fd.h"
 #include "egress/dial.h"
 #include "egress/dns_server.h"
+#include "egress/own.h"
 #include "egress/proxy.h"
 #include "egress/sniff.h"
 #include "egress/target.h"
@@ -332,6 +333,13 @@ static void on_dialled(struct dial *d, int fd, enum egress_why why)
 	let_through(c);
 }
 
+static bool may_dial(const struct conn *c, const struct address *a)
+{
+	const struct egress *e = c->net->egress;
+
+	return verdict_address(&e->operator, a, own_address(e->own, a), c->target.port) == WHY_NONE;
+}
+
 /* To those of the addresses that may be connected to. */
 static void dial(struct conn *c, const struct address *list, size_t n)
 {
@@ -339,8 +347,7 @@ static void dial(struct conn *c, const struct address *list, size_t n)
 	size_t n_allowed = 0;
 
 	for (size_t k = 0; k < n && k < BOOK_RESULTS; k++)
-		if (verdict_address(&c->net->egress->operator, & list[k], c->target.port) ==
-		    WHY_NONE)
+		if (may_dial(c, &list[k]))
 			allowed[n_allowed++] = list[k];
 	if (n_allowed == 0)
 		fail(c, n > 0 ? WHY_NOT_PUBLIC : WHY_NO_SUCH_NAME);

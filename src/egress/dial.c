@@ -15,13 +15,6 @@
 
 #define MS 1000000ull
 
-static bool is_v4(const struct address *a)
-{
-	static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
-
-	return memcmp(a->bytes, mapped, sizeof(mapped)) == 0;
-}
-
 static enum egress_why why_of(int error)
 {
 	switch (error) {
@@ -87,7 +80,7 @@ static int begin_v6(int fd, const struct address *a, uint16_t port)
 /* An fd that connects, or -errno. */
 static int begin(const struct address *a, uint16_t port)
 {
-	bool v4 = is_v4(a);
+	bool v4 = address_is_v4(a);
 	_cleanup_(fd_closep) int fd =
 		socket(v4 ? AF_INET : AF_INET6, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 
@@ -167,14 +160,14 @@ static void on_timer(struct loop_timer *timer)
 /* The next of a kind, from n on. */
 static size_t skip(const struct address *list, size_t n, size_t len, bool v4)
 {
-	while (n < len && is_v4(&list[n]) != v4)
+	while (n < len && address_is_v4(&list[n]) != v4)
 		n++;
 	return n;
 }
 
 int dial_start(struct dial *d, const struct address *list, size_t n, uint16_t port)
 {
-	bool v4 = n > 0 && is_v4(&list[0]);
+	bool v4 = n > 0 && address_is_v4(&list[0]);
 	size_t at[2] = {skip(list, 0, n, false), skip(list, 0, n, true)};
 
 	d->n = d->next = d->open = 0;

@@ -10,6 +10,7 @@
 #include "egress/confine.h"
 #include "egress/control.h"
 #include "egress/net.h"
+#include "egress/own.h"
 #include "egress/wire.h"
 
 #include <errno.h>
@@ -76,6 +77,10 @@ static int start(struct egress *e, struct cay_error *err)
 	e->resolver = resolver_new(e->loop);
 	if (!e->resolver)
 		return cay_fail(err, CAY_E_INTERNAL, 0, "read how the host resolves names");
+	e->own = own_open();
+	if (e->own < 0)
+		return cay_fail(err, CAY_E_INTERNAL, -e->own,
+				"see which addresses are the host's own");
 	return confine(err);
 }
 
@@ -84,6 +89,7 @@ static void stop(struct egress *e)
 	while (e->nets)
 		net_close(e->nets);
 	resolver_free(e->resolver);
+	fd_closep(&e->own);
 	pipes_done(&e->pipes);
 	operator_rules_done(&e->operator);
 	settings_done(&e->settings);

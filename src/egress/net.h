@@ -30,6 +30,7 @@ struct egress {
 	struct settings settings;
 	struct operator_rules operator;
 	struct resolver *resolver;
+	int own; /* own.h */
 	struct pipes pipes;
 	uint64_t connections_max; /* as the settings say, or as there are fds for */
 	struct egress_totals totals;

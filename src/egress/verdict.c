@@ -179,13 +179,13 @@ enum egress_why verdict_literal(const struct policy *p, const struct address *a,
 	why = verdict_name(p, text, port);
 	if (p->mode == NETWORK_ALLOWLIST && why != WHY_OPERATOR && why != WHY_BLOCKED)
 		return WHY_LITERAL;
-	return why != WHY_NONE ? why : verdict_address(p->operator, a, port);
+	return why != WHY_NONE ? why : verdict_address(p->operator, a, false, port);
 }
 
-enum egress_why verdict_address(const struct operator_rules *o, const struct address *a,
+enum egress_why verdict_address(const struct operator_rules *o, const struct address *a, bool own,
 				uint16_t port)
 {
-	if (address_is_public(a))
+	if (address_is_public(a) && !own)
 		return WHY_NONE;
 	for (size_t n = 0; n < o->n_addresses; n++)
 		if (address_rule_matches(&o->addresses[n], a, port))

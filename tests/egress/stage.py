@@ -31,6 +31,7 @@ EGRESS = str(pathlib.Path(os.environ.get("CAY_BIN", str(ROOT / "build" / "cay"))
 LAY_WIRES = str(ROOT / "build-test" / "tests" / "lay_wires")
 
 PUBLIC, PUBLIC6, NOBODY = "93.184.216.34", "2606:2800:220:1::34", "93.184.216.99"
+OWN = "93.184.216.200"  # public, and of the host that cay-egress is on
 CLONE_NEWNS, CLONE_NEWNET = 0x20000, 0x40000000
 PR_SET_PDEATHSIG = 1
 MS_REC, MS_PRIVATE, MS_BIND = 0x4000, 0x40000, 0x1000
@@ -67,6 +68,17 @@ def fork(fn, *args):
 def end(pid):
     os.kill(pid, 9)
     os.waitpid(pid, 0)
+
+
+def configure(*lines):
+    for line in lines:
+        subprocess.run(["ip", *line.split()], check=True)
+
+
+def way(device, mine, other):
+    """The addresses of one end of the wire between here and far, and that all else is beyond it."""
+    return (f"addr add 192.0.2.{mine}/24 dev {device}", f"-6 addr add fd99::{mine}/64 dev {device} nodad",
+            f"link set {device} up", f"route add default via 192.0.2.{other}", f"-6 route add default via fd99::{other}")
 
 
 # The name server
@@ -169,11 +181,14 @@ class Stage:
         self.nets, self.pids, self.number = [], [], 0
         check(libc.unshare(CLONE_NEWNET | CLONE_NEWNS))
         mount("none", "/", MS_REC | MS_PRIVATE)
-        for line in ("link set lo up", f"addr add {PUBLIC}/32 dev lo", f"-6 addr add {PUBLIC6}/128 dev lo",
-                     "link add out type veth peer name beyond", "addr add 192.0.2.1/24 dev out", "link set out arp off up",
-                     "link set beyond up",
-                     "route add default via 192.0.2.2"):
-            subprocess.run(["ip", *line.split()], check=True)
+        # Servers are on another host than cay-egress.
+        self.far = os.open("/proc/self/ns/net", os.O_RDONLY)
+        configure("link set lo up", f"addr add {PUBLIC}/32 dev lo", f"-6 addr add {PUBLIC6}/128 dev lo")
+        check(libc.unshare(CLONE_NEWNET))
+        self.here = os.open("/proc/self/ns/net", os.O_RDONLY)
+        configure("link set lo up", "link add out type veth peer name beyond",
+                  f"link set beyond netns /proc/{os.getpid()}/fd/{self.far}", *way("out", 1, 2), f"addr add {OWN}/32 dev lo")
+        self.at_far(configure, *way("beyond", 2, 1))
         for name, text in (("resolv.conf", "nameserver 127.0.0.1\nsearch org\n"), ("hosts", f"{PUBLIC} hosts.file\n")):
             path = os.path.join(self.dir, name)
             pathlib.Path(path).write_text(text)
@@ -209,10 +224,21 @@ class Stage:
         self.channel.settimeout(10)
         assert self.hear(HELLO) is not None
 
+    def at_far(self, fn, *args, **more):
+        """Calls it in the network of the servers."""
+        check(libc.setns(self.far, CLONE_NEWNET))
+        try:
+            return fn(*args, **more)
+        finally:
+            check(libc.setns(self.here, CLONE_NEWNET))
+
     def serve(self, fn, port, address=PUBLIC, backlog=4096):
         """A server: fn is called with each connection, in the one process that there is for it."""
-        sock = socket.create_server((address, port), family=socket.AF_INET6 if ":" in address else socket.AF_INET,
-                                    backlog=backlog)
+        family = socket.AF_INET6 if ":" in address else socket.AF_INET
+        if address in (PUBLIC, PUBLIC6):
+            sock = self.at_far(socket.create_server, (address, port), family=family, backlog=backlog)
+        else:
+            sock = socket.create_server((address, port), family=family, backlog=backlog)
         self.pids.append(fork(fn, sock))
         sock.close()
 
@@ -279,7 +305,7 @@ class Stage:
 
 
 ZONE = {"a.org": [PUBLIC], "b.org": [PUBLIC], "six.org": [PUBLIC6], "both.org": [PUBLIC, PUBLIC6], "nobody.org": [NOBODY],
-        "private.org": ["10.1.2.3", "127.0.0.1"], "mixed.org": ["127.0.0.1", PUBLIC], "empty.org": [],
+        "private.org": ["10.1.2.3", "127.0.0.1"], "own.org": [OWN], "mixed.org": ["127.0.0.1", PUBLIC], "empty.org": [],
         "slow.org": [NOBODY, PUBLIC]}
 
 

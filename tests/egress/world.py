@@ -4,11 +4,13 @@
                     with us, as its standard input is ours.
     its network     lo, with every address there is; all others are beyond a veth pair, where nobody
                     answers, but what is sent there is noted (`strays`).
+    home            the network of the host that cay is on, one hop away from all that; servers are there, too, on its
+                    loopback and on its own public address.
     its files       the machine's, with a resolv.conf and a hosts of the world's own.
-    servers         threads of this process with sockets that were born in that network, so that a test can
+    servers         threads of this process with sockets that were born in those networks, so that a test can
                     program them and look at what they saw; sshd and PostgreSQL are processes.
 
-cay is started in the world's network and mounts by nsenter; its pids are the test's own, as traces() looks at those.
+cay is started at home, in the world's mounts, by nsenter; its pids are the test's own, as traces() looks at those.
 """
 
 import ctypes
@@ -33,6 +35,7 @@ OTHER, OTHER6 = "151.101.1.69", "2a04:4e42::645"
 RESOLVER, OTHER_RESOLVER = "192.168.53.53", "8.8.8.8"
 METADATA, METADATA6 = "169.254.169.254", "fd00:ec2::254"
 PRIVATE = "10.1.2.3"
+OWN, OWN6 = "93.184.216.200", "2606:2800:220:1::200"  # of the host that cay is on
 UNREACHABLE = "93.184.216.99"  # the world's routers say so
 BEYOND = "93.184.216.100"      # nobody answers; as all that is not named here
 MANY = "93.185.0.0/16"         # all of them here
@@ -47,6 +50,8 @@ FORBIDDEN = ["other.example.net", "evil.test", "goodexample.org", "example.org.e
 
 # This machine's own may lead elsewhere, as its other variables may.
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+HOME, FAR = "home", "far"
 
 CLONE_NEWNET = 0x40000000
 ETH_P_ALL = 0x0003
@@ -120,8 +125,9 @@ class World:
         self.reset()
         self.servers = self.inside(lambda: [
             *world_servers.serve(self, certificate),
-            *(server for address in (RESOLVER, OTHER_RESOLVER) for server in world_dns.serve(self.names, address))])
-        self.inside(self._listen_for_strays)
+            *(server for address in (RESOLVER, OTHER_RESOLVER) for server in world_dns.serve(self.names, address))], FAR)
+        self.servers += self.inside(lambda: world_servers.serve(self, certificate))
+        self.inside(self._listen_for_strays, FAR)
 
     def end(self):
         """All of it, whatever state it is in."""
@@ -152,8 +158,20 @@ class World:
                  "ip route add default via 192.168.99.1; ip -6 route add default via fd99::1",
                  f"ip route add unreachable {UNREACHABLE}",
                  f"ip route add local {MANY} dev lo",
+                 "for f in ipv4/ip_forward ipv6/conf/all/forwarding; do echo 1 >/proc/sys/net/$f; done",
+                 # A router that says each time what can't be reached.
+                 "for f in ipv4/icmp_ratelimit ipv6/icmp/ratelimit; do echo 0 >/proc/sys/net/$f; done",
                  *(f"mount --bind {self.place}/{name} /etc/{name}" for name in ("resolv.conf", "hosts"))]
-        done = self.run("sh", "-euc", "\n".join(lines))
+        lines += [f"touch {self.place}/home; unshare --net={self.place}/home true",
+                  f"ip link add door type veth peer name home netns {self.place}/home",
+                  *way("door", 1),
+                  f"nsenter --net={self.place}/home sh -euc '",
+                  "ip link set lo up",
+                  f"ip addr add {OWN}/32 dev lo; ip addr add {OWN6}/128 dev lo nodad",
+                  *way("home", 2),
+                  "ip route add default via 192.168.77.1; ip -6 route add default via fd77::1'",
+                  f"ip route add {OWN} via 192.168.77.2; ip -6 route add {OWN6} via fd77::2"]
+        done = self.run("sh", "-euc", "\n".join(lines), net=FAR)
         assert done.returncode == 0, done.stderr
 
     def _listen_for_strays(self):
@@ -194,15 +212,18 @@ class World:
             time.sleep(0.1)
         self.reset()
 
-    def enter(self, directory="/"):
-        """The words in front of a command that is to run in the world; its pids are ours."""
-        space = f"/proc/{self.holder}/ns"
-        return ["nsenter", f"--net={space}/net", f"--mount={space}/mnt", f"--wdns={directory}", "--"]
+    def net(self, net):
+        """The file of a network: FAR, or of the host that cay is on."""
+        return f"/proc/{self.holder}/" + ("ns/net" if net == FAR else f"root{self.place}/home")
 
-    def run(self, *command, cwd="/", **more):
+    def enter(self, directory="/", net=HOME):
+        """The words in front of a command that is to run in the world; its pids are ours."""
+        return ["nsenter", f"--net={self.net(net)}", f"--mount=/proc/{self.holder}/ns/mnt", f"--wdns={directory}", "--"]
+
+    def run(self, *command, cwd="/", net=HOME, **more):
         """A program of the world's own, to its end."""
         env = {"PATH": PATH, "HOME": str(self.place), **more.pop("env", {})}
-        return subprocess.run([*self.enter(cwd), *map(str, command)], capture_output=True, text=True, timeout=60,
+        return subprocess.run([*self.enter(cwd, net), *map(str, command)], capture_output=True, text=True, timeout=60,
                               env=env, **more)
 
     def start(self, *command, cwd="/"):
@@ -215,13 +236,13 @@ class World:
                  *map(str, command)],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, env={"PATH": PATH}))
 
-    def inside(self, function):
-        """What the function returns when called by a thread that is in the world's network."""
+    def inside(self, function, net=HOME):
+        """What the function returns when called by a thread that is in one of the world's networks."""
         result = []
 
         def call():
             libc = ctypes.CDLL(None, use_errno=True)
-            fd = os.open(f"/proc/{self.holder}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+            fd = os.open(self.net(net), os.O_RDONLY | os.O_CLOEXEC)
             try:
                 if libc.setns(fd, CLONE_NEWNET) < 0:
                     raise OSError(ctypes.get_errno(), "setns")
@@ -238,9 +259,9 @@ class World:
             raise value
         return value
 
-    def connects(self, address, port):
+    def connects(self, address, port, net=HOME):
         try:
-            self.inside(lambda: socket.create_connection((address, port), 5).close())
+            self.inside(lambda: socket.create_connection((address, port), 5).close(), net)
             return True
         except OSError:
             return False
@@ -252,6 +273,12 @@ class World:
 
     def reached_at(self, *addresses):
         return [r for r in self.reached if r.address in addresses]
+
+
+def way(device, mine):
+    """One end of the wire between home and far."""
+    return (f"echo 0 >/proc/sys/net/ipv6/conf/{device}/accept_dad; ip link set {device} up",
+            f"ip addr add 192.168.77.{mine}/24 dev {device}; ip addr add fd77::{mine}/64 dev {device} nodad")
 
 
 def describe(frame):

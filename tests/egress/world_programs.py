@@ -106,7 +106,7 @@ class Programs:
         self._start_sshd(self.own)
         self._start_postgres()
         for port in (22, 5432):
-            wait_until(lambda port=port: world.connects("127.0.0.1", port), 20, f"port {port} of the world")
+            wait_until(lambda port=port: world.connects("127.0.0.1", port, "far"), 20, f"port {port} of the world")
 
     def _user_runs(self, *command):
         done = subprocess.run([*self.as_user, *map(str, command)], cwd=self.own, capture_output=True, text=True,

@@ -73,6 +73,21 @@ def test_addresses(traveller, port):
 
 
 @attack(28)
+def test_the_host_itself(traveller):
+    """The host's own public address, by name and as it is: no firewall would be between; with every name allowed."""
+    world = traveller.world
+    world.names.zone["own.example.org"] = Says(a=(places.OWN,), aaaa=(places.OWN6,))
+    assert all(world.connects(a, port) for a in (places.OWN, places.OWN6) for port in (80, 9000)), "the control"
+    world.reached.clear()
+    result = traveller.python(
+        f"say({{f'{{a}} {{p}}': attempt(tcp, a, p, 3) for a in ({places.OWN!r}, 'own.example.org') for p in (80, 9000)}})",
+        mode="full", allow=())
+    refused(result.json)
+    assert not world.reached, world.reached
+    result.denied("own.example.org", "leads to an address that is not public")
+
+
+@attack(28)
 def test_addresses_in_full_mode(traveller):
     """With every name allowed, addresses that are not public, in every notation; the public ones are reached."""
     world = traveller.world

@@ -146,14 +146,16 @@ static void addresses(void **state)
 	struct address a;
 
 	(void)state;
-	operator_says("[network]\naddress = 127.0.0.1:5432\n");
+	operator_says("[network]\naddress = 127.0.0.1:5432\naddress = 1.1.1.1:443\n");
 	assert_int_equal(address_parse("127.0.0.1", &a), 0);
-	assert_int_equal(verdict_address(&operator_, &a, 5432), WHY_NONE);
-	assert_int_equal(verdict_address(&operator_, &a, 5433), WHY_NOT_PUBLIC);
+	assert_int_equal(verdict_address(&operator_, &a, false, 5432), WHY_NONE);
+	assert_int_equal(verdict_address(&operator_, &a, false, 5433), WHY_NOT_PUBLIC);
 	assert_int_equal(address_parse("127.0.0.2", &a), 0);
-	assert_int_equal(verdict_address(&operator_, &a, 5432), WHY_NOT_PUBLIC);
+	assert_int_equal(verdict_address(&operator_, &a, false, 5432), WHY_NOT_PUBLIC);
 	assert_int_equal(address_parse("1.1.1.1", &a), 0);
-	assert_int_equal(verdict_address(&operator_, &a, 1), WHY_NONE);
+	assert_int_equal(verdict_address(&operator_, &a, false, 1), WHY_NONE);
+	assert_int_equal(verdict_address(&operator_, &a, true, 1), WHY_NOT_PUBLIC);
+	assert_int_equal(verdict_address(&operator_, &a, true, 443), WHY_NONE);
 	operator_leaves();
 }
 
@@ -197,14 +199,21 @@ static void journals(void **state)
 			 VERDICT_DENIED);
 	assert_int_equal(journal_note(&j, "a.org", 443, WHY_REFUSED, &is_new)->verdict,
 			 VERDICT_FAILED);
-	for (int n = 3; n < EGRESS_ENTRIES_MAX; n++) {
+	for (int n = 2; n < EGRESS_ENTRIES_MAX - JOURNAL_REACHED; n++) {
 		(void)snprintf(name, sizeof(name), "%d.org", n);
 		assert_non_null(journal_note(&j, name, 0, WHY_NOT_LISTED, &is_new));
 	}
 	assert_null(journal_note(&j, "one.more", 0, WHY_NOT_LISTED, &is_new));
 	assert_false(is_new);
 	assert_int_equal(j.unlisted, 1);
+	/* What was reached is listed, however much was refused before. */
+	for (int n = 1; n < JOURNAL_REACHED; n++) {
+		(void)snprintf(name, sizeof(name), "%d.net", n);
+		assert_non_null(journal_note(&j, name, 443, WHY_NONE, &is_new));
+	}
 	assert_int_equal(j.n, EGRESS_ENTRIES_MAX);
+	assert_null(journal_note(&j, "one.net", 443, WHY_NONE, &is_new));
+	assert_int_equal(j.unlisted, 2);
 	assert_non_null(journal_note(&j, "a.org", 443, WHY_NONE, &is_new));
 }
 
