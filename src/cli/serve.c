@@ -58,12 +58,20 @@
 #define CRASHES_MAX    5
 #define CRASHES_WITHIN (60ull * 1000000000)
 
+/* cay-egress then rests before it is tried again: an island that can end it ends no other. */
+#define EGRESS_REST_S 5
+
 /* After the api was asked to end it finishes what runs; a second signal does not wait. */
 #define DRAIN_SECONDS "30"
 #define DRAIN_MS      35000 /* and if it does not keep to that */
 
 /* A user of that name, if the machine has one; else RIGHTS_ID_API. */
 #define API_USER "cay"
+
+struct crashes {
+	uint64_t at[CRASHES_MAX];
+	size_t n;
+};
 
 struct serve {
 	const char *socket_path, *tcp, *state_path; /* as given; NULL */
@@ -78,8 +86,8 @@ struct serve {
 	gid_t gid;
 	int ready; /* read end: the api says here that it takes requests; -1 after */
 	bool ending;
-	uint64_t crashes[CRASHES_MAX];
-	size_t n_crashes;
+	struct crashes crashes, egress_crashes;
+	bool egress_rests;
 };
 
 /* What the children are born with, besides. */
@@ -277,6 +285,8 @@ _noreturn_ static void be_egress(void *ctx, pid_t parent)
 	const struct serve *s = ((const struct birth *)ctx)->serve;
 
 	be_child();
+	if (s->egress_rests)
+		(void)sleep(EGRESS_REST_S);
 	egress_become(s->egress_program, s->egress_end, s->egress_settings, parent);
 }
 
@@ -354,15 +364,14 @@ static void on_ready(struct serve *s)
 }
 
 /* False: it is no use. */
-static bool count_crash(struct serve *s)
+static bool count_crash(struct crashes *c)
 {
-	uint64_t now = clock_now_ns(), oldest;
+	uint64_t now = clock_now_ns();
 
-	if (s->n_crashes == CRASHES_MAX)
-		memmove(s->crashes, s->crashes + 1, --s->n_crashes * sizeof(s->crashes[0]));
-	s->crashes[s->n_crashes++] = now;
-	oldest = s->crashes[0];
-	return s->n_crashes < CRASHES_MAX || now - oldest > CRASHES_WITHIN;
+	if (c->n == CRASHES_MAX)
+		memmove(c->at, c->at + 1, --c->n * sizeof(c->at[0]));
+	c->at[c->n++] = now;
+	return c->n < CRASHES_MAX || now - c->at[0] > CRASHES_WITHIN;
 }
 
 /* What a daemon that was killed left; its islands have died with it. */
@@ -379,12 +388,6 @@ static void sweep(void)
 		log_info("removed what killed runs had left", "cgroups", n);
 }
 
-static int crashed_often(struct cay_error *err)
-{
-	return cay_fail(err, CAY_E_INTERNAL, 0,
-			"the daemon's processes ended %d times within a minute", CRASHES_MAX);
-}
-
 static int revive(struct serve *s, struct cay_error *err)
 {
 	int n = s->ending ? 0
@@ -393,7 +396,9 @@ static int revive(struct serve *s, struct cay_error *err)
 
 	if (n < 0)
 		return cay_fail(err, CAY_E_INTERNAL, -n, "fork");
-	return n > 0 && !count_crash(s) ? crashed_often(err) : 0;
+	if (n > 0)
+		s->egress_rests = !count_crash(&s->egress_crashes);
+	return 0;
 }
 
 static int on_child(struct serve *s, struct cay_error *err)
@@ -404,8 +409,10 @@ static int on_child(struct serve *s, struct cay_error *err)
 	if (s->ending)
 		return 1;
 	sweep();
-	if (!count_crash(s))
-		return crashed_often(err);
+	if (!count_crash(&s->crashes))
+		return cay_fail(err, CAY_E_INTERNAL, 0,
+				"the daemon's processes ended %d times within a minute",
+				CRASHES_MAX);
 	log_warning("starting again");
 	return start(s, err);
 }

@@ -76,9 +76,9 @@ def test_addresses(traveller, port):
 def test_the_host_itself(traveller):
     """The host's own public address, by name and as it is: no firewall would be between; with every name allowed."""
     world = traveller.world
-    world.names.zone["own.example.org"] = Says(a=(places.OWN,), aaaa=(places.OWN6,))
     assert all(world.connects(a, port) for a in (places.OWN, places.OWN6) for port in (80, 9000)), "the control"
-    world.reached.clear()
+    world.settle()
+    world.names.zone["own.example.org"] = Says(a=(places.OWN,), aaaa=(places.OWN6,))
     result = traveller.python(
         f"say({{f'{{a}} {{p}}': attempt(tcp, a, p, 3) for a in ({places.OWN!r}, 'own.example.org') for p in (80, 9000)}})",
         mode="full", allow=())
@@ -541,8 +541,8 @@ def test_files_of_the_caller(traveller):
         assert os.readlink(f"/proc/{process.pid}/fd/{mine}") == "/etc/passwd", "the control"
     finally:
         os.close(mine)
-        process.kill()
-        process.wait()
+        process.terminate()
+        process.communicate(timeout=20)
     assert files and "/etc/passwd" not in files, files
     told("closed")
 
@@ -605,6 +605,24 @@ def test_death_under_a_daemon(daemon, world):
     result = daemon.run(attempts("www.example.org", "evil.test"), network=network)
     assert result["stdout"] == "worked EAI_NONAME\n", result
     told("its rules or nothing")
+
+
+@attack(29)
+def test_deaths_one_after_the_other(daemon, world):
+    """An island that could end cay-egress again and again: the daemon and other sandboxes go on."""
+    daemon.expect_errors = True
+    with daemon.sandbox(network={"allow": ["www.example.org"]}) as sandbox:
+        api = daemon.pids()["api"]
+        killed = set()
+        while len(killed) < 6:
+            wait_until(lambda: daemon.pids().get("egress", min(killed, default=0)) not in killed | {0}, 15, "the next one")
+            egress = daemon.pids()["egress"]
+            os.kill(egress, signal.SIGKILL)
+            killed.add(egress)
+        assert sandbox.python("print(1)")["stdout"] == "1\n"
+        assert daemon.pids()["api"] == api
+        wait_until(lambda: "worked" in sandbox.python(attempts("www.example.org"))["stdout"], 40, "the network again")
+    told("the others go on")
 
 
 @attack(29)
