@@ -85,10 +85,13 @@ static ssize_t await(const struct egress_client *c, uint32_t kind, int ms,
 		struct pollfd wait = {.fd = c->channel, .events = POLLIN};
 		uint64_t now = clock_now_ns();
 		int left = now < deadline ? (int)((deadline - now) / 1000000) + 1 : 0;
+		int ready = poll(&wait, 1, left);
 
-		if (poll(&wait, 1, left) == 0)
+		if (ready == 0)
 			return -ETIMEDOUT;
-		n = msg_recv(c->channel, ret, EGRESS_ANSWER_MAX, NULL, 0, &n_fds);
+		/* A signal is no answer: to read then would be to wait for good. */
+		n = ready < 0 ? -errno
+			      : msg_recv(c->channel, ret, EGRESS_ANSWER_MAX, NULL, 0, &n_fds);
 		if (n == 0)
 			return -EPIPE;
 		if (n < 0 && n != -EINTR)

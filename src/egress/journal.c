@@ -21,12 +21,14 @@ struct egress_entry *journal_note(struct journal *j, const char *name, uint16_t 
 			e->times += e->times < UINT32_MAX;
 			return e;
 		}
-	if (j->n == EGRESS_ENTRIES_MAX) {
+	if (j->n == EGRESS_ENTRIES_MAX ||
+	    (why != WHY_NONE && j->n_others >= EGRESS_ENTRIES_MAX - JOURNAL_REACHED)) {
 		j->unlisted++;
 		return NULL;
 	}
 	*ret_new = true;
 	j->n++;
+	j->n_others += why != WHY_NONE;
 	*e = (struct egress_entry){
 		.verdict = journal_verdict(why), .why = (uint8_t)why, .port = port, .times = 1};
 	(void)snprintf(e->name, sizeof(e->name), "%s", name);

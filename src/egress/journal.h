@@ -9,9 +9,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* So many of the entries are kept for what was reached, whatever else was tried before that. */
+#define JOURNAL_REACHED (EGRESS_ENTRIES_MAX / 4)
+
 struct journal {
 	struct egress_entry entries[EGRESS_ENTRIES_MAX];
-	size_t n;
+	size_t n, n_others; /* of which were not allowed, or failed */
 	uint64_t unlisted;
 };
 
