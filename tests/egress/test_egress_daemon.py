@@ -62,7 +62,7 @@ def test_run_without(daemon, world):
 def test_run_by_its_id(daemon, world):
     """What was recorded is what was answered."""
     result = daemon.run(attempts(OK), network=ALLOW)
-    assert daemon.get(f"/v1/runs/{result['id']}").ok()["egress"] == result["egress"] != []
+    assert daemon.get(f"/v1/runs/{result['id']}").ok()["result"]["egress"] == result["egress"] != []
 
 
 def test_pip_in_a_live_sandbox(sandbox, world):
@@ -96,10 +96,10 @@ def test_nothing_else_is_reachable(sandbox, world):
 
 def test_rules_change_at_once(sandbox, world):
     assert sandbox.python(attempts(OK, FORBIDDEN))["stdout"] == "worked EAI_NONAME\n"
-    changed = sandbox.request("PATCH", json={"network": {"mode": "allowlist", "allow": ["*.example.net"]}}).ok()
+    changed = sandbox.request("PATCH", json={"network": {"allow": ["*.example.net"]}}).ok()
     assert changed["network"]["allow"] == ["*.example.net"]
     assert sandbox.python(attempts(OK, FORBIDDEN))["stdout"] == "EAI_NONAME worked\n"
-    sandbox.request("PATCH", json={"network": {"mode": "allowlist", "allow": ["*"], "block": ["*.example.net"]}}).ok()
+    sandbox.request("PATCH", json={"network": {"allow": ["*"], "block": ["*.example.net"]}}).ok()
     assert sandbox.python(attempts(OK, FORBIDDEN))["stdout"] == "worked EAI_NONAME\n"
 
 
@@ -114,7 +114,7 @@ print(ended, attempt(tcp, known, 9000))"""
     thread = threading.Thread(target=lambda: answer.append(sandbox.python(code)))
     thread.start()
     wait_until(lambda: "ready" in sandbox.names(), 15, "the connection")
-    sandbox.request("PATCH", json={"network": {"mode": "allowlist", "allow": ["www.example.org"]}}).ok()
+    sandbox.request("PATCH", json={"network": {"allow": ["www.example.org"]}}).ok()
     thread.join()
     ended, again = answer[0]["stdout"].split()
     assert ended in ("worked", "ECONNRESET") and again != "worked", answer
