@@ -59,10 +59,12 @@ def test_run_without(daemon, world):
     assert not world.names.queries and not world.reached
 
 
-def test_run_by_its_id(daemon, world):
-    """What was recorded is what was answered."""
-    result = daemon.run(attempts(OK), network=ALLOW)
-    assert daemon.get(f"/v1/runs/{result['id']}").ok()["result"]["egress"] == result["egress"] != []
+def test_run_in_the_background(daemon, world):
+    """Its entries are kept with its result."""
+    run = daemon.post("/v1/runs", {"code": attempts(OK), "network": ALLOW, "background": True}).ok(202)
+    wait_until(lambda: daemon.get(f"/v1/runs/{run['id']}").ok()["status"] != "running", 20, "its end")
+    kept = daemon.get(f"/v1/runs/{run['id']}").ok()
+    assert kept["stdout"] == "worked\n" and of(kept, OK, "allowed")[0]["times"] == 1
 
 
 def test_pip_in_a_live_sandbox(sandbox, world):
