@@ -180,8 +180,6 @@ while time.monotonic() < end: s.sendall(bytes(1 << 20))
 
 @pytest.mark.parametrize("flood", FLOODS)
 def test_who_floods_does_not_slow_its_neighbours(daemon, world, flood):
-    if daemon.who == "user":
-        pytest.skip("nothing shares out the CPUs among an ordinary user's sandboxes")
     with daemon.sandbox(network=ALLOW) as calm, daemon.sandbox(network=ALLOW) as wild:
         alone = statistics.median(requests(calm, 20))
         thread = threading.Thread(target=lambda: wild.python(
