@@ -63,6 +63,7 @@ static const char *const allowed_if_sanitized[] = {
 	"clone",
 	"clone3",
 	"dup",
+	"getdents",
 	"getdents64",
 	"getppid",
 	"getrlimit",
@@ -104,6 +105,8 @@ static int confine_to_files(int *ret_abi)
 		return r;
 	for (size_t i = 0; r == 0 && i < ARRAY_LEN(readable); i++)
 		r = confine_files_allow(&f, readable[i], CONFINE_READ);
+	if (r == 0 && CONFINE_SANITIZED)
+		r = confine_files_allow(&f, "/proc/self", CONFINE_READ);
 	return confine_files_end(&f, r);
 }
 

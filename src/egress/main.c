@@ -49,10 +49,8 @@ static int find_limit(struct egress *e, struct cay_error *err)
 		return cay_fail(err, CAY_E_INTERNAL, errno, "have more files open");
 	most = (limit.rlim_cur - limit.rlim_cur / FDS_ELSE) / FDS_EACH;
 	e->connections_max = e->settings.network_total_connections;
-	if (e->connections_max > most) {
-		log_warning("fewer connections than the settings allow: too few files can be open");
+	if (e->connections_max > most)
 		e->connections_max = most;
-	}
 	return 0;
 }
 
