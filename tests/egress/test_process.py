@@ -101,9 +101,10 @@ def test_addresses_of_both_kinds(stage):
 def test_nobody_answers(stage):
     net = stage.open("allowlist", "+*")
     begin = time.monotonic()
-    assert is_error(net.do(talk, "nobody.org", 80), errno.EHOSTUNREACH, errno.ETIMEDOUT)
-    assert 9 < time.monotonic() - begin < 14
+    talking = net.start(talk, "nobody.org", 80)
     assert net.do(query, "mute.org")[0] == 2
+    assert is_error(net.finish(talking), errno.EHOSTUNREACH, errno.ETIMEDOUT)
+    assert time.monotonic() - begin > 9
     entries = stage.report(net)
     assert entry(entries, "nobody.org")["why"] == "timed_out"
     assert entry(entries, "mute.org")["why"] == "no_answer"
