@@ -7,11 +7,15 @@
  */
 
 #define RECORD_MAX      (1u << 14)
+#define ENCRYPTED_MORE  2048
 #define CLIENT_HELLO    1
+#define LENGTH_HIGH_MAX 2 /* of three bytes: what OpenSSL takes at most is below 3 << 16 */
+#define VERSION_MAJOR   3
 #define MESSAGE_HEADER  4
 #define VERSION_RANDOM  (2 + 32)
 #define SESSION_MAX     32
 #define EXT_SERVER_NAME 0
+#define EXT_EARLY_DATA  42
 #define NAME_IS_HOST    0
 
 struct part {
@@ -23,8 +27,13 @@ size_t tls_record_size(const uint8_t header[TLS_RECORD_HEADER])
 {
 	size_t len = (size_t)header[3] << 8 | header[4];
 
+	size_t max = header[0] == TLS_HANDSHAKE ? RECORD_MAX : RECORD_MAX + ENCRYPTED_MORE;
+
 	/* The minor version is to be ignored. */
-	return header[0] == TLS_HANDSHAKE && header[1] == 3 && len <= RECORD_MAX ? len : 0;
+	return header[0] >= TLS_CHANGE_CIPHER && header[0] <= TLS_DATA &&
+			       header[1] == VERSION_MAJOR && len <= max
+		       ? len
+		       : 0;
 }
 
 static bool take(struct part *p, size_t n, struct part *ret)
@@ -70,7 +79,7 @@ static bool server_name_ok(struct part body, hello_name_fn *ok, void *ctx)
 	return ok(ctx, (const char *)name.at, name.len);
 }
 
-static bool extensions_ok(struct part all, hello_name_fn *ok, void *ctx)
+static bool extensions_ok(struct part all, hello_name_fn *ok, void *ctx, bool *ret_early)
 {
 	bool named = false;
 
@@ -80,6 +89,7 @@ static bool extensions_ok(struct part all, hello_name_fn *ok, void *ctx)
 
 		if (!take_number(&all, 2, &type) || !take_vector(&all, 2, &body))
 			return false;
+		*ret_early |= type == EXT_EARLY_DATA;
 		if (type != EXT_SERVER_NAME)
 			continue;
 		if (named || !server_name_ok(body, ok, ctx))
@@ -89,7 +99,7 @@ static bool extensions_ok(struct part all, hello_name_fn *ok, void *ctx)
 	return true;
 }
 
-static bool hello_ok(struct part p, hello_name_fn *ok, void *ctx)
+static bool hello_ok(struct part p, hello_name_fn *ok, void *ctx, bool *ret_early)
 {
 	struct part fixed, session, suites, methods, extensions;
 
@@ -100,14 +110,17 @@ static bool hello_ok(struct part p, hello_name_fn *ok, void *ctx)
 		return false;
 	if (p.len == 0)
 		return true; /* as before there were extensions */
-	return take_vector(&p, 2, &extensions) && p.len == 0 && extensions_ok(extensions, ok, ctx);
+	return take_vector(&p, 2, &extensions) && p.len == 0 &&
+	       extensions_ok(extensions, ok, ctx, ret_early);
 }
 
-enum hello client_hello_check(const char *data, size_t len, hello_name_fn *ok, void *ctx)
+enum hello client_hello_check(const char *data, size_t len, hello_name_fn *ok, void *ctx,
+			      bool *ret_early)
 {
 	struct part p = {(const uint8_t *)data, len}, message;
 	size_t type, n;
 
+	*ret_early = false;
 	if (!take_number(&p, 1, &type))
 		return HELLO_MORE;
 	if (type != CLIENT_HELLO)
@@ -118,5 +131,14 @@ enum hello client_hello_check(const char *data, size_t len, hello_name_fn *ok, v
 		return HELLO_BAD;
 	if (!take(&p, n, &message))
 		return HELLO_MORE;
-	return hello_ok(message, ok, ctx) ? HELLO_OK : HELLO_BAD;
+	return p.len == 0 && hello_ok(message, ok, ctx, ret_early) ? HELLO_OK : HELLO_BAD;
+}
+
+/* By so many fixed bits that what is encrypted is not taken for one in practice. */
+bool client_hello_begins(const char *data, size_t len)
+{
+	const uint8_t *at = (const uint8_t *)data;
+
+	return (len < 1 || at[0] == CLIENT_HELLO) && (len < 2 || at[1] <= LENGTH_HIGH_MAX) &&
+	       (len < CLIENT_HELLO_BEGIN || at[MESSAGE_HEADER] == VERSION_MAJOR);
 }

@@ -30,6 +30,9 @@ struct sniff {
 	uint8_t header[TLS_RECORD_HEADER];
 	size_t header_len;
 	size_t left; /* bytes of the record */
+	bool again;  /* it was said, and may be once more */
+	bool early;  /* with data between */
+	bool skips;  /* this record is none of a handshake's */
 	/* IN_HTTP */
 	struct http_parser *http; /* NULL until then */
 	bool in_body, upgrade;    /* of the message being read */
@@ -185,15 +188,60 @@ static bool name_ok(void *ctx, const char *name, size_t len)
 	return domain_name(name, len, normal) == 0 && s->ok(s->ctx, normal);
 }
 
-/* A byte of a record's header; false: it is none of a handshake's. */
-static bool take_header(struct sniff *s, uint8_t byte)
+/*
+ * A server that wants other keys asks for the hello once more, and may go by the name in that. So
+ * it is looked for until the client has said something else: what is between may be passed over by
+ * the server.
+ */
+static void begin_record(struct sniff *s)
+{
+	s->left = tls_record_size(s->header);
+	s->skips = s->header[0] != TLS_HANDSHAKE;
+	if (s->left == 0 || (s->skips && (!s->again || s->text.len > 0)))
+		over(s, SNIFF_DIFFERS);
+	else if (s->header[0] == TLS_DATA && !s->early)
+		over(s, SNIFF_DONE);
+}
+
+static void take_header(struct sniff *s, uint8_t byte)
 {
 	s->header[s->header_len++] = byte;
 	if (s->header_len < TLS_RECORD_HEADER)
-		return true;
+		return;
 	s->header_len = 0;
-	s->left = tls_record_size(s->header);
-	return s->left > 0;
+	begin_record(s);
+}
+
+static void said_hello(struct sniff *s)
+{
+	s->again = true;
+	s->held = s->text.len = 0;
+}
+
+static void judge_hello(struct sniff *s)
+{
+	bool early;
+
+	if (s->again && !client_hello_begins(s->text.data, s->text.len)) {
+		over(s, SNIFF_DONE);
+		return;
+	}
+	if (s->again && s->text.len < CLIENT_HELLO_BEGIN)
+		return;
+	switch (client_hello_check(s->text.data, s->text.len, name_ok, s, &early)) {
+	case HELLO_MORE:
+		break;
+	case HELLO_OK:
+		s->early |= early;
+		if (s->left > 0)
+			over(s, SNIFF_DIFFERS);
+		else
+			said_hello(s);
+		break;
+	case HELLO_BAD:
+		over(s, SNIFF_DIFFERS);
+		break;
+	}
 }
 
 static void read_tls(struct sniff *s, struct bytes *in)
@@ -205,22 +253,15 @@ static void read_tls(struct sniff *s, struct bytes *in)
 		if (s->held > SNIFF_HELD_MAX) {
 			over(s, SNIFF_DIFFERS);
 		} else if (s->left == 0) {
-			if (!take_header(s, (uint8_t)*in->at))
-				over(s, SNIFF_DIFFERS);
+			take_header(s, (uint8_t)*in->at);
+		} else if (s->skips) {
+			s->left -= n;
+			s->held = 0;
 		} else if (buf_append(&s->text, in->at, n) < 0) {
 			over(s, SNIFF_DIFFERS);
 		} else {
 			s->left -= n;
-			switch (client_hello_check(s->text.data, s->text.len, name_ok, s)) {
-			case HELLO_MORE:
-				break;
-			case HELLO_OK:
-				over(s, SNIFF_DONE);
-				break;
-			case HELLO_BAD:
-				over(s, SNIFF_DIFFERS);
-				break;
-			}
+			judge_hello(s);
 		}
 		skip(in, n);
 	}
@@ -228,9 +269,17 @@ static void read_tls(struct sniff *s, struct bytes *in)
 
 /* Looking. */
 
+/* With what some servers part words at, too: RFC 9112, 3, and languages' own ways to split a line.
+ */
 static bool is_blank(char c)
 {
-	return c == ' ' || c == '\t';
+	return c == ' ' || c == '\t' || c == '\v' || c == '\f' || (c >= '\x1c' && c <= '\x1f');
+}
+
+/* The same in Latin-1. The second byte of a WebSocket's frame may be one. */
+static bool is_blank_behind_word(const struct sniff *s, char c)
+{
+	return is_blank(c) || (s->text.len > 2 && (c == '\x85' || c == '\xa0'));
 }
 
 /* No server that has hosts of many names takes a request with such bytes in its first line. */
@@ -263,12 +312,10 @@ static void look_at(struct sniff *s, char c)
 		s->part = WORD;
 		s->capitals = true;
 	}
-	if (is_control(c) || (s->part == WORD && (unsigned char)c > '~')) {
-		over(s, SNIFF_DONE);
-		return;
-	}
-	if (s->part == WORD && (is_blank(c) || c == '\r'))
+	if (s->part == WORD && (is_blank_behind_word(s, c) || c == '\r'))
 		end_of_word(s, c);
+	else if (is_control(c) || (s->part == WORD && (unsigned char)c > '~'))
+		over(s, SNIFF_DONE);
 	else if (s->part != FRONT && c == '\n')
 		end_of_line(s);
 	else if (s->part == WORD && (c < 'A' || c > 'Z'))

@@ -3,9 +3,10 @@
  * Bytes as they come, in order. Pure, but for memory.
  *
  * TLS (the first byte is a handshake record's): the server_name of the ClientHello, which may lie
- * in several records. None: nothing contradicts. What is encrypted can't be seen: neither names
- * of HTTP within TLS, nor one in an encrypted ClientHello, of which only the outer name is looked
- * at (many clients send a random one, so having one says nothing).
+ * in several records, and of the second, if the server asks for one. None: nothing contradicts.
+ * What is encrypted can't be seen: neither names of HTTP within TLS, nor one in an encrypted
+ * ClientHello, of which only the outer name is looked at (many clients send a random one, so having
+ * one says nothing).
  *
  * HTTP (the first line begins like a request, or says HTTP/): every request must be what
  * base/http.h takes, and name one host that is ok, in its Host or its target, or the same in

@@ -47,6 +47,7 @@ _noreturn_ void egress_become(int program, int channel, int settings, pid_t pare
 	/* The next one reads it from its beginning, too. */
 	if (lseek(settings, 0, SEEK_SET) < 0 ||
 	    fd_place(fds, EGRESS_FD_CHANNEL, EGRESS_FDS_END, &program) < 0 ||
+	    fd_close_others((int[]){EGRESS_FD_CHANNEL, EGRESS_FD_SETTINGS, program}, 3) < 0 ||
 	    rights_drop(RIGHTS_ID_EGRESS, RIGHTS_ID_EGRESS) < 0 ||
 	    prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != parent)
 		_exit(126);

@@ -264,10 +264,13 @@ static void on_egress(void *ctx, struct egress_log log)
 /* -1: there is nothing to be heard. */
 static int ask_egress(struct job *j)
 {
-	if (outlet_ask(&j->ref->outlet, is_own(j), on_egress, j) < 0)
-		return -1;
-	j->step = STEP_EGRESS;
-	return 0;
+	if (outlet_ask(&j->ref->outlet, is_own(j), on_egress, j) == 0) {
+		j->step = STEP_EGRESS;
+		return 0;
+	}
+	if (j->ref->outlet.number)
+		j->result.egress = egress_log_lost();
+	return -1;
 }
 
 static void on_egress_before(void *ctx, struct egress_log log)

@@ -14,6 +14,9 @@
 
 #define ANSWER_MS 3000
 
+/* Packets that wait for one who does not read. What closes, or opens again, is not counted. */
+#define WAITING_MAX 1024
+
 /* In the order in which they were asked; answers of one outlet come in that order. */
 struct outlet_ask {
 	struct outlet_ask *next;
@@ -52,6 +55,14 @@ static int send_packet(struct outlets *all, size_t len, const int *fds, size_t n
 	int r = outbox_send(&all->waiting, all->sock.fd, all->packet, len, fds, n_fds);
 
 	return r == 0 && !waits && all->waiting.first ? watch(all) : r;
+}
+
+static int check_room(const struct outlets *all, struct cay_error *err)
+{
+	return all->waiting.len < WAITING_MAX
+		       ? 0
+		       : cay_fail(err, CAY_E_AT_CAPACITY, 0,
+				  "too much waits for cay-egress, which does not read");
 }
 
 static int say(struct outlet *o, enum egress_request_kind kind)
@@ -105,6 +116,8 @@ int outlet_open(struct outlet *o, const int wires[EGRESS_FDS], struct cay_error 
 	int r;
 
 	memcpy(o->wires, wires, sizeof(o->wires));
+	if (check_room(o->all, err) < 0)
+		return -1;
 	o->number = ++o->all->last_number;
 	r = say(o, EGRESS_OPEN);
 	if (r < 0) {
@@ -141,7 +154,7 @@ int outlet_set_rules(struct outlet *o, const struct network_spec *n, struct cay_
 		return cay_fail(err, CAY_E_TOO_LARGE, -r, "change the rules of a way out");
 	rules.text = buf_str(&text);
 	rules.len = text.len;
-	if (take_rules(o, &rules, err) < 0)
+	if (check_room(o->all, err) < 0 || take_rules(o, &rules, err) < 0)
 		return -1;
 	r = o->number ? say(o, EGRESS_RULES) : 0;
 	return r < 0 ? cay_fail(err, CAY_E_ENGINE, -r, "change the rules of a way out") : 0;
@@ -193,8 +206,12 @@ static void shut(struct outlet *o)
 int outlet_ask(struct outlet *o, bool close, outlet_told_fn *told, void *ctx)
 {
 	struct outlets *all = o->all;
-	struct outlet_ask *a = o->number ? calloc(1, sizeof(*a)) : NULL, **at;
+	struct outlet_ask *a, **at;
+	struct cay_error unused;
 
+	if (!o->number || (!close && check_room(all, &unused) < 0))
+		return -1;
+	a = calloc(1, sizeof(*a));
 	if (!a)
 		return -1;
 	*a = (struct outlet_ask){.all = all,
@@ -286,9 +303,10 @@ static void on_sock(struct loop_fd *f, uint32_t events)
 	if (!(events & ~(uint32_t)EPOLLOUT))
 		return;
 	n = msg_recv(f->fd, all->answer.bytes, sizeof(all->answer), NULL, 0, &n_fds);
+	/* One that says what makes no sense is not the last there is. */
 	if (n >= (ssize_t)sizeof(all->answer.fixed))
 		hear(all, (size_t)n);
-	else if (n != -EAGAIN)
+	else if (events & EPOLLHUP && n <= 0 && n != -EMSGSIZE)
 		loop_remove(all->loop, f); /* whoever started both of us is gone */
 }
 

@@ -514,6 +514,25 @@ def egress_of(pid):
 
 
 @attack(29)
+def test_files_of_the_caller(traveller):
+    """What the caller of cay has open is not cay-egress's, which reads what strangers send."""
+    mine = os.open("/etc/passwd", os.O_RDONLY)
+    process = traveller.begin("print('here'); time.sleep(20)", pass_fds=[mine])
+    try:
+        wait_until(lambda: egress_of(process.pid), 20, "cay-egress")
+        egress = egress_of(process.pid)
+        wait_until(lambda: os.readlink(f"/proc/{egress}/exe").endswith("cay-egress"), 20, "cay-egress itself")
+        files = {os.readlink(f) for f in pathlib.Path(f"/proc/{egress}/fd").iterdir()}
+        assert os.readlink(f"/proc/{process.pid}/fd/{mine}") == "/etc/passwd", "the control"
+    finally:
+        os.close(mine)
+        process.kill()
+        process.wait()
+    assert files and "/etc/passwd" not in files, files
+    told("closed")
+
+
+@attack(29)
 def test_death_of_the_egress_process(traveller):
     """kill -9 of cay-egress under a run: no name, no connection, none of those there were; and never an open network."""
     world = traveller.world

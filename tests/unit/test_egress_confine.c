@@ -83,6 +83,8 @@ static void try_sockets(void)
 
 static void try_calls(void)
 {
+	pid_t other = getppid();
+
 	(void)confine();
 	DENIED(execl("/usr/bin/true", "true", (char *)NULL), EPERM);
 	DENIED(unshare(CLONE_NEWUSER), EPERM);
@@ -94,6 +96,11 @@ static void try_calls(void)
 	if (CONFINE_SANITIZED)
 		return;
 	DENIED(kill(1, 0), EPERM);
+	DENIED(syscall(SYS_tgkill, other, other, 0), EPERM);
+	MUST(syscall(SYS_tgkill, getpid(), syscall(SYS_gettid), 0) == 0);
+	DENIED(fcntl(0, F_SETOWN, getpid()), EPERM);
+	DENIED(fcntl(0, F_SETSIG, SIGKILL), EPERM);
+	MUST(fcntl(0, F_GETFL) >= 0);
 	DENIED(fork(), EPERM);
 }
 

@@ -89,25 +89,25 @@ static void expect_file(const char *name, enum sniff_verdict expected)
 	len = fread(data, 1, sizeof(data), f);
 	(void)fclose(f);
 	assert_true(len > 100);
-	expect(data, len, expected, expected == SNIFF_DONE ? len : 0);
+	expect(data, len, expected, expected == SNIFF_PASS ? len : 0);
 	/* Nothing is known before its last byte. */
-	if (expected == SNIFF_DONE)
+	if (expected == SNIFF_PASS)
 		expect(data, len - 1, SNIFF_MORE, 0);
 }
 
 static void reads_what_clients_send(void **state)
 {
 	(void)state;
-	expect_file("tls-python", SNIFF_DONE);
-	expect_file("tls-python-12", SNIFF_DONE);
-	expect_file("tls-python-unnamed", SNIFF_DONE);
-	expect_file("tls-openssl", SNIFF_DONE);
-	expect_file("tls-openssl-unnamed", SNIFF_DONE);
-	expect_file("tls-curl", SNIFF_DONE);
-	expect_file("tls-node", SNIFF_DONE);
-	expect_file("tls-go", SNIFF_DONE);
-	expect_file("tls-java", SNIFF_DONE);
-	expect_file("tls-records", SNIFF_DONE);
+	expect_file("tls-python", SNIFF_PASS);
+	expect_file("tls-python-12", SNIFF_PASS);
+	expect_file("tls-python-unnamed", SNIFF_PASS);
+	expect_file("tls-openssl", SNIFF_PASS);
+	expect_file("tls-openssl-unnamed", SNIFF_PASS);
+	expect_file("tls-curl", SNIFF_PASS);
+	expect_file("tls-node", SNIFF_PASS);
+	expect_file("tls-go", SNIFF_PASS);
+	expect_file("tls-java", SNIFF_PASS);
+	expect_file("tls-records", SNIFF_PASS);
 	expect_file("tls-other", SNIFF_DIFFERS);
 }
 
@@ -155,7 +155,7 @@ static void expect_hello(const char *rest, size_t len, enum sniff_verdict expect
 
 	make_hello(&message, rest, len);
 	make_records(&records, &message, 1 << 14);
-	expect(records.data, records.len, expected, expected == SNIFF_DONE ? records.len : 0);
+	expect(records.data, records.len, expected, expected == SNIFF_PASS ? records.len : 0);
 }
 
 #define HELLO(rest, verdict) expect_hello(rest, sizeof(rest) - 1, verdict)
@@ -183,10 +183,10 @@ static void judges_names(void **state)
 	(void)state;
 	NAMES("\0\x0e\0\0\x0b"
 	      "example.org",
-	      SNIFF_DONE);
+	      SNIFF_PASS);
 	NAMES("\0\x0f\0\0\x0c"
 	      "EXAMPLE.org.",
-	      SNIFF_DONE);
+	      SNIFF_PASS);
 	NAMES("\0\x0d\0\0\x0a"
 	      "other.test",
 	      SNIFF_DIFFERS);
@@ -237,10 +237,10 @@ static void judges_names(void **state)
 static void judges_hellos(void **state)
 {
 	(void)state;
-	HELLO(PLAIN, SNIFF_DONE);
-	HELLO(PLAIN "\0\0", SNIFF_DONE);
-	HELLO(PLAIN "\0\4\x0a\x0a\0\0", SNIFF_DONE);
-	HELLO("\2xy\0\2\x13\1\1\0", SNIFF_DONE);
+	HELLO(PLAIN, SNIFF_PASS);
+	HELLO(PLAIN "\0\0", SNIFF_PASS);
+	HELLO(PLAIN "\0\4\x0a\x0a\0\0", SNIFF_PASS);
+	HELLO("\2xy\0\2\x13\1\1\0", SNIFF_PASS);
 	/* Two extensions with names. */
 	HELLO(PLAIN "\0\x28\0\0\0\x10\0\x0e\0\0\x0b"
 		    "example.org\0\0\0\x10\0\x0e\0\0\x0b"
@@ -293,8 +293,89 @@ static void expect_large(size_t size, size_t piece, enum sniff_verdict expected)
 	assert_int_equal(message.len, size + 4);
 	make_records(&records, &message, piece);
 	assert_int_equal(feed(records.data, records.len, 1, 1, &gone), expected);
-	assert_int_equal(gone, expected == SNIFF_DONE ? records.len : 0);
+	assert_int_equal(gone, expected == SNIFF_PASS ? records.len : 0);
 	assert_int_equal(feed(records.data, records.len, records.len, 1, &gone), expected);
+}
+
+/* Of a name, with an extension of no content; in records of that size. */
+static void add_hello(struct buf *to, const char *name, unsigned extension, size_t piece)
+{
+	_cleanup_(buf_done) struct buf message = BUF(1 << 20), rest = BUF(1 << 20),
+				       extensions = BUF(1 << 20);
+
+	assert_int_equal(buf_append(&rest, PLAIN, sizeof(PLAIN) - 1), 0);
+	add_number(&extensions, 0, 2);
+	add_number(&extensions, strlen(name) + 5, 2);
+	add_number(&extensions, strlen(name) + 3, 2);
+	add_number(&extensions, 0, 1);
+	add_number(&extensions, strlen(name), 2);
+	assert_int_equal(buf_append_str(&extensions, name), 0);
+	add_number(&extensions, extension, 2);
+	add_number(&extensions, 0, 2);
+	add_vector(&rest, &extensions, 2);
+	make_hello(&message, rest.data, rest.len);
+	make_records(to, &message, piece);
+}
+
+#define EARLY_DATA 42
+#define PADDING    21
+
+/* A hello that is good, these records, and another hello. */
+static void expect_second(unsigned extension, const char *records, size_t len, const char *name,
+			  size_t piece, enum sniff_verdict expected)
+{
+	_cleanup_(buf_done) struct buf all = BUF(1 << 20);
+	size_t before;
+
+	add_hello(&all, "example.org", extension, 1 << 14);
+	assert_int_equal(buf_append(&all, records, len), 0);
+	before = all.len;
+	add_hello(&all, name, PADDING, piece);
+	expect(all.data, all.len, expected, expected == SNIFF_DIFFERS ? before : all.len);
+}
+
+#define SECOND(extension, records, name, piece, expected) \
+	expect_second(extension, records, sizeof(records) - 1, name, piece, expected)
+
+#define CIPHER_CHANGES "\x14\3\3\0\1\1"
+#define WARNING        "\x15\3\3\0\2\1\x5a"
+#define DATA           "\x17\3\3\0\5hello"
+#define KEYS           "\x16\3\3\0\5\x10\0\0\1x"
+#define FINISHED       "\x16\3\3\0\x14\1\0\0\0\0ABCDEFGHIJKLMNO"
+
+static void sees_a_second_hello(void **state)
+{
+	(void)state;
+	SECOND(PADDING, "", "other.test", 1 << 14, SNIFF_DIFFERS);
+	SECOND(PADDING, CIPHER_CHANGES, "other.test", 1 << 14, SNIFF_DIFFERS);
+	SECOND(PADDING, CIPHER_CHANGES WARNING CIPHER_CHANGES, "other.test", 1 << 14,
+	       SNIFF_DIFFERS);
+	SECOND(PADDING, CIPHER_CHANGES, "other.test", 1, SNIFF_DIFFERS);
+	SECOND(EARLY_DATA, DATA DATA, "other.test", 1 << 14, SNIFF_DIFFERS);
+	SECOND(EARLY_DATA, CIPHER_CHANGES DATA, "example.org", 1, SNIFF_PASS);
+	SECOND(PADDING, CIPHER_CHANGES, "example.org", 1 << 14, SNIFF_PASS);
+	/* From there on nobody takes it for one. */
+	SECOND(PADDING, DATA, "other.test", 1 << 14, SNIFF_DONE);
+	SECOND(PADDING, KEYS CIPHER_CHANGES, "other.test", 1 << 14, SNIFF_DONE);
+	SECOND(PADDING, CIPHER_CHANGES FINISHED, "other.test", 1 << 14, SNIFF_DONE);
+}
+
+static void nothing_is_between(void **state)
+{
+	_cleanup_(buf_done) struct buf all = BUF(1 << 20), hello = BUF(1 << 20);
+	size_t gone;
+
+	(void)state;
+	add_hello(&all, "example.org", PADDING, 1 << 14);
+	add_hello(&hello, "other.test", PADDING, 10);
+	/* A hello that something else cuts in two. */
+	assert_int_equal(buf_append(&all, hello.data, 15), 0);
+	assert_int_equal(buf_append(&all, CIPHER_CHANGES, sizeof(CIPHER_CHANGES) - 1), 0);
+	assert_int_equal(feed(all.data, all.len, 1, 1, &gone), SNIFF_DIFFERS);
+	/* What is no record. */
+	all.len -= 15 + sizeof(CIPHER_CHANGES) - 1;
+	assert_int_equal(buf_append(&all, "GET / HTTP/1.1\r\n", 16), 0);
+	assert_int_equal(feed(all.data, all.len, 1, 1, &gone), SNIFF_DIFFERS);
 }
 
 static void has_limits(void **state)
@@ -303,11 +384,11 @@ static void has_limits(void **state)
 	size_t gone;
 
 	(void)state;
-	expect_large(16 << 10, 1 << 14, SNIFF_DONE);
-	expect_large(16 << 10, 100, SNIFF_DONE);
+	expect_large(16 << 10, 1 << 14, SNIFF_PASS);
+	expect_large(16 << 10, 100, SNIFF_PASS);
 	expect_large((16 << 10) + 1, 1 << 14, SNIFF_DIFFERS);
 	/* Six bytes for each. */
-	expect_large(8 << 10, 1, SNIFF_DONE);
+	expect_large(8 << 10, 1, SNIFF_PASS);
 	expect_large(16 << 10, 1, SNIFF_DIFFERS);
 
 	memset(head, 'x', sizeof(head));
@@ -425,6 +506,12 @@ static void refuses_what_can_be_read_twice(void **state)
 	DIFFERS("BREW / HTTP/1.1\r\n" HOST "\r\n");
 	DIFFERS("SSH-2.0-x / HTTP/1.1\r\nHost: other.test\r\n\r\n");
 	DIFFERS("GET\t/\tHTTP/1.1\r\nHost: other.test\r\n\r\n");
+	DIFFERS("GET\v/ HTTP/1.1\r\nHost: other.test\r\n\r\n");
+	DIFFERS("GET\f/ HTTP/1.1\r\nHost: other.test\r\n\r\n");
+	DIFFERS("GET\x1c/\x1fHTTP/1.1\r\nHost: other.test\r\n\r\n");
+	DIFFERS("GET\x85/ HTTP/1.1\r\nHost: other.test\r\n\r\n");
+	DIFFERS("GET\xa0/ HTTP/1.1\r\nHost: other.test\r\n\r\n");
+	DIFFERS("\f" EVIL);
 	DIFFERS(" " EVIL);
 	DIFFERS("\t" EVIL);
 	DIFFERS("\n" EVIL);
@@ -507,6 +594,8 @@ int main(void)
 		cmocka_unit_test(reads_what_clients_send),
 		cmocka_unit_test(judges_names),
 		cmocka_unit_test(judges_hellos),
+		cmocka_unit_test(sees_a_second_hello),
+		cmocka_unit_test(nothing_is_between),
 		cmocka_unit_test(judges_records),
 		cmocka_unit_test(has_limits),
 		cmocka_unit_test(reads_every_request),
