@@ -5,6 +5,7 @@ import os
 import select
 import socket
 import struct
+import subprocess
 import time
 
 from stage import CLOSE, CLOSED, PUBLIC, PUBLIC6, dial, echo, literal, on_stage, query, receive, talk
@@ -405,3 +406,18 @@ def test_entries_are_counted_when_they_are_too_many(stage):
     _, unlisted, entries, _ = stage.hear(CLOSED)
     assert len(entries) == 100 and unlisted > 50
     assert stage.log().count('"denied"') < 60
+
+
+def see_congestion_control(name, port):
+    """What the kernel uses for a connection, at both of its ends."""
+    with dial(name, port) as s:
+        s.sendall(b"x")
+        lines = subprocess.run(["ss", "-Htin"], capture_output=True, text=True, check=True).stdout.splitlines()
+        return [word for line in lines for word in line.split() if word in ("reno", "cubic", "bbr")]
+
+
+@on_stage()
+def test_nothing_is_paced_between_an_island_and_us(stage):
+    stage.serve(echo, 80)
+    net = stage.open("allowlist", "+a.org")
+    assert net.do(see_congestion_control, "a.org", 80) == ["reno", "reno"]
