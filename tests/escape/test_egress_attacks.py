@@ -526,7 +526,7 @@ def test_files_of_the_caller(traveller):
         assert os.readlink(f"/proc/{process.pid}/fd/{mine}") == "/etc/passwd", "the control"
     finally:
         os.close(mine)
-        process.kill()
+        process.terminate()
         process.wait()
     assert files and "/etc/passwd" not in files, files
     told("closed")
