@@ -118,19 +118,18 @@ static void conn_free(struct conn *c, bool reset)
 	free(c);
 }
 
-/* Tells the program's kernel why its SYN leads to nothing. */
+/*
+ * Tells the program's kernel why its SYN leads to nothing. Only what is so outside is called
+ * unreachable: where ICMP comes while the kernel is about the socket, a program that asks by
+ * SO_ERROR sees none, and takes itself for connected until it sends. A reset has no such moment.
+ */
 static void refuse(const struct net *n, const struct syn *s, enum egress_why why)
 {
+	bool outside = why == WHY_UNREACHABLE || why == WHY_TIMED_OUT;
 	uint8_t packet[SYN_ANSWER_MAX];
-	size_t len;
+	size_t len =
+		outside ? syn_unreachable(s, ICMP_HOST_UNREACH, packet) : syn_refused(s, packet);
 
-	if (why == WHY_REFUSED || why == WHY_RESET || why == WHY_CONNECTIONS)
-		len = syn_refused(s, packet);
-	else
-		len = syn_unreachable(s,
-				      journal_verdict(why) == VERDICT_DENIED ? ICMP_PKT_FILTERED
-									     : ICMP_HOST_UNREACH,
-				      packet);
 	net_send(n, packet, len, s->tuple.from);
 }
 
@@ -245,7 +244,6 @@ static enum relay_shown show_to_sniff(void *ctx, const char *data, size_t len, s
 {
 	struct conn *c = ctx;
 
-	_Static_assert(SNIFF_HELD_MAX <= RELAY_HELD_MAX, "what is held has room");
 	switch (len > 0 ? sniff_bytes(c->sniff, data, len) : sniff_end(c->sniff)) {
 	case SNIFF_MORE:
 	case SNIFF_PASS:

@@ -52,7 +52,8 @@ void dial_stop(struct dial *d)
 	loop_cancel(d->timers, &d->timer);
 	for (size_t n = 0; n < d->next; n++)
 		close_try(d, &d->tries[n]);
-	d->next = d->n;
+	/* Those that were never tried are none: they have no fd, not even -1. */
+	d->n = d->next;
 }
 
 static void fail(struct dial *d, enum egress_why why)

@@ -10,6 +10,7 @@
 
 #include "base/loop.h"
 #include "egress/pipes.h"
+#include "egress/sniff.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -48,7 +49,7 @@ struct relay_calls {
 };
 
 /* More than this is not held back. */
-#define RELAY_HELD_MAX (64u << 10)
+#define RELAY_HELD_MAX SNIFF_HELD_MAX
 
 struct relay_flow {
 	struct pipe *pipe; /* NULL: there are no bytes */

@@ -19,6 +19,7 @@ import time
 from pathlib import Path
 
 import abuse
+import egress
 import serve
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -52,6 +53,12 @@ SIZES = {
     "abuse_seconds": (3, 0.5),     # for each kind of bomb
     "serve_runs": (10000, 500),
     "serve_soak": (50000, 1000),
+    "egress_starts": (100, 20),    # one-shot, with a network and without
+    "egress_runs": (400, 40),      # in the daemon, five turns of it
+    "egress_rounds": (9, 3),       # of each way out
+    "egress_megabytes": (512, 128),
+    "egress_connects": (200, 50),
+    "egress_at_once": (1000, 1000),
 }
 
 
@@ -268,6 +275,12 @@ class Bench:
         except (subprocess.SubprocessError, OSError, RuntimeError) as error:
             self.skipped["serve"] = str(error)
 
+    def egress(self):
+        try:
+            self.result["egress"] = egress.measure(self)
+        except (subprocess.SubprocessError, OSError, RuntimeError) as error:
+            self.skipped["egress"] = why_failed(error)
+
     def footprint(self):
         stripped = self.scratch / "stripped"
         run(["strip", "-o", str(stripped), self.cay.binary])
@@ -350,6 +363,8 @@ def targets_of(result):
     yield ("runs that failed beside bombs", failed, failed, 0, "")
     if "serve" in result:
         yield from serve.targets_of(result["serve"])
+    if "egress" in result:
+        yield from egress.targets_of(result["egress"])
     foot = result["footprint"]
     yield ("on disk", foot["bytes"] / 1e6, foot["bytes_stripped"] / 1e6, 1.5, "MB")
     yield ("resident, at most", foot["peak_rss"] / 1e6, foot["peak_rss"] / 1e6, 3.0, "MB")
@@ -423,6 +438,8 @@ def print_report(result):
     abuse.print_table(result["abuse"])
     if "serve" in result:
         serve.print_table(result["serve"])
+    if "egress" in result:
+        egress.print_table(result["egress"])
     foot = result["footprint"]
     print(f"\ncay: {foot['bytes'] / 1e3:.0f} kB on disk ({foot['bytes_stripped'] / 1e3:.0f} kB "
           f"stripped), {foot['peak_rss'] / 1e6:.2f} MB resident at most, an island's init "
@@ -462,6 +479,7 @@ def main():
         bench.density()
         bench.abuse()
         bench.serve()
+        bench.egress()
     result = bench.result
     result["not_measured"] = bench.skipped
     result["targets"] = judge(result)

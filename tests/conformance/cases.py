@@ -245,6 +245,17 @@ INSIDE = [
 NETWORKS = [
     Case("no network unless asked for", sh("env | grep -ci proxy; cat /proc/net/dev | wc -l"), {"network": "none"},
          island=True),
+    Case("a network that refuses", python("""
+import socket
+for host, port in ("93.184.216.34", 80), ("evil.test", 443):
+    try:
+        socket.create_connection((host, port), 20)
+    except OSError as e:
+        print(host, e.errno)
+""", network={"mode": "allowlist"}), out("93.184.216.34 111\nevil.test -2\n", network="allowlist", egress=[
+        {"name": "93.184.216.34", "port": 80, "verdict": "denied", "why": "an address, where only names are allowed",
+         "times": 1},
+        {"name": "evil.test", "verdict": "denied", "why": "not in allow list", "times": 2}]), island=True),
     Case("no network by name", sh("true", network={"mode": "none"}), {"network": "none"}, island=True),
     Case("unknown network mode", sh("true", network={"mode": "some"}), {"code": "invalid_request"}, island=True,
          differs=names_it_as("network", "network.mode")),

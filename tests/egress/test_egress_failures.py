@@ -126,6 +126,16 @@ say([everything(s).decode() for s in sockets] == [str(n) for n in range(200)])""
     assert result.allowed("tcp.example.org", 9000)["times"] == 200
 
 
+def test_one_beside_the_other(traveller):
+    """Each is made while the one before it is still open on one side, and then that one ends."""
+    result = traveller.python("""
+sizes = []
+for _ in range(10):
+    s = tool('send 100'); sizes.append(len(everything(s)))
+say(sizes)""", allow=ANY_PORT)
+    assert result.json == [100] * 10
+
+
 def test_slow_answers(root_traveller):
     """A byte now and then is no idle connection, and each comes when it was sent."""
     result = root_traveller.python("""

@@ -8,8 +8,9 @@ import time
 
 import pytest
 from stage import PUBLIC, dial, echo, fork, on_stage, query, talk
+from support import SLOWNESS, SOAK
 
-SECONDS = 6
+SECONDS = 20 if SOAK else 2
 
 
 def flood_connections(until):
@@ -95,9 +96,9 @@ def test_others_are_not_slowed(flood, tmp_path):
         until = time.monotonic() + SECONDS
         flooding = [wild.start(flood, until) for _ in range(2)]
         times = calm.do(ask_and_talk, until)
-        assert sum(wild.finish(f) for f in flooding) > 1000
+        assert sum(wild.finish(f) for f in flooding) > 100
         print(flood.__name__, len(times), "median", statistics.median(times), "worst", max(times))
-        assert statistics.median(times) < 0.1 and max(times) < 2
+        assert statistics.median(times) < 0.3 * SLOWNESS
         assert calm.do(talk, "b.org", 80) == b"hello"
     test(tmp_path)
 

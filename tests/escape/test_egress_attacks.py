@@ -340,7 +340,7 @@ tries = dict(
     twice=['GET /attack HTTP/1.1\\r\\nHost: www.example.org\\r\\nHost: evil.test\\r\\n\\r\\n'],
     absolute=[get('www.example.org', 'GET http://evil.test/attack HTTP/1.1')],
     folded=['GET /attack HTTP/1.1\\r\\nHost:\\r\\n evil.test\\r\\n\\r\\n'],
-    none=['GET /attack HTTP/1.1\\r\\n\\r\\n'], old=['GET /attack HTTP/1.0\\r\\n\\r\\n'],
+    none=['GET /attack HTTP/1.1\\r\\n\\r\\n'],
     spaced=['GET /attack HTTP/1.1\\r\\nHost : evil.test\\r\\n\\r\\n'], bare=['GET /attack HTTP/1.1\\nHost: evil.test\\n\\n'],
     blank=['\\r\\n\\r\\n' + get('evil.test')], nul=[get('evil.test\\0.example.org')], spoof=[get('evil.test/.example.org')],
     length=['POST /ok HTTP/1.1\\r\\nHost: www.example.org\\r\\nContent-Length: 3\\r\\n\\r\\nabc' + get('evil.test')],
@@ -370,7 +370,7 @@ say([tls(n) for n in {name!r}])"""
 
 @attack(28)
 def test_other_hosts_by_tls(traveller):
-    """An allowed address with another's name in TLS, with none, with an address; in one record and in many."""
+    """An allowed address with another's name in TLS; with none it gets what the server has for that."""
     world = traveller.world
     context = ssl._create_unverified_context()
 
@@ -380,10 +380,10 @@ def test_other_hosts_by_tls(traveller):
     world.inside(shake)
     assert [r for r in world.reached if (r.host, r.said) == ("evil.test", "hello")], "the control"
     world.settle()
-    result = traveller.python(hello("www.example.org", ["evil.test", "goodexample.org", None, "www.example.org"]))
-    *others, own = result.json
-    assert own == "worked" and "worked" not in others, result.json
-    assert {r.host for r in world.reached if r.said == "hello"} == {"www.example.org"}
+    result = traveller.python(hello("www.example.org", ["evil.test", "goodexample.org", "www.example.org", None]))
+    *others, own, unnamed = result.json
+    assert own == unnamed == "worked" and "worked" not in others, result.json
+    assert {r.host for r in world.reached if r.said == "hello"} == {"www.example.org", ""}
     result.denied("www.example.org", "TLS or HTTP names another host than the one connected to")
     told("ended")
 
@@ -630,16 +630,22 @@ def test_rules_that_change(daemon, world):
     """A rule taken away while a program knows the address and tries without end: nothing gets through after the answer."""
     code = PRELUDE + """
 address = socket.gethostbyname('www.example.org'); open('ready', 'w').close()
-end = time.monotonic() + 4
-while time.monotonic() < end: print(time.time(), attempt(tcp, address, 80, 3))"""
+end, last = time.monotonic() + 3, {}
+while time.monotonic() < end:
+    began = time.time(); last[attempt(lambda: tcp(address, 80, 3).getpeername())] = began
+say(last)"""
     with daemon.sandbox(network={"mode": "allowlist", "allow": ["*.example.org"]}) as sandbox:
         run = sandbox.request("POST", "/runs", {"language": "python", "code": code, "background": True}).ok(202)
         wait_until(lambda: "ready" in sandbox.names(), 15, "its start")
         time.sleep(0.5)
-        assert world.reached_at(places.WEB, places.WEB6), "the control: it got through"
-        sandbox.request("PATCH", json={"network": {"mode": "allowlist", "allow": ["npm.example.org"]}}).ok()
-        world.reached.clear()
-        time.sleep(1)
+        sandbox.request("PATCH", json={"network": {"allow": ["npm.example.org"]}}).ok()
+        answered = time.time()
+        world.settle()
+        time.sleep(0.5)
         assert not world.reached
-        wait_until(lambda: daemon.get(f"/v1/runs/{run['id']}").ok().get("status") != "running", 20, "its end")
+        wait_until(lambda: daemon.get(f"/v1/runs/{run['id']}").ok()["status"] != "running", 20, "its end")
+        last = json.loads(daemon.get(f"/v1/runs/{run['id']}").ok()["stdout"])
+    assert 0 < last.pop("worked") <= answered, "it got through before, and not after"
+    # Once in thousands the kernel wakes a poll() for a refusal before the error is there to be read.
+    assert last and set(last) <= REFUSED | {"ENOTCONN"} and max(last.values()) > answered, last
     told("obeyed at once")

@@ -42,9 +42,15 @@ TOOLS = {"mmdebstrap": "mmdebstrap", "mke2fs": "e2fsprogs", "dpkg-deb": "dpkg", 
 PACKAGES = ["systemd", "systemd-sysv", "dbus", "dbus-user-session", "libpam-systemd",
             "python3", "python3-pytest", "util-linux", "procps", "iproute2",
             "gcc", "libc6-dev",  # some attacks are written in C
+            "kmod",              # finds the kernel's parts of an island's way out
+            "openssl", "python3-dnspython",  # tests/egress/world.py
+            "libc-ares2",        # cay-egress's
             "libarchive13", "libinih1", "libjansson4", "libseccomp2", "libsqlite3-0", "libssl3", "libwslay1"]  # cay-api's
 UNPACKED = ["base-files", "base-passwd", "dash", "coreutils", "grep", "sed", "tar", "findutils", "mount",
             *(name for name in PACKAGES if "systemd" not in name and "dbus" not in name)]
+# What of the kernel's modules is wanted, and what that needs.
+MODULES = ["net/netfilter", "net/ipv4/netfilter", "net/ipv6/netfilter", "lib", "crypto",
+           "drivers/net/dummy.ko", "drivers/net/veth.ko"]  # tests/egress/world.py
 SMALL = ["--dpkgopt=path-exclude=/usr/share/doc/*", "--dpkgopt=path-exclude=/usr/share/man/*",
          "--dpkgopt=path-exclude=/usr/share/locale/*"]
 MIRROR = "http://deb.debian.org/debian"
@@ -104,6 +110,19 @@ def fetch_kernel(package, work):
     return next((work / "kernel" / "boot").glob("vmlinuz-*"))
 
 
+def add_modules(kernel, root):
+    version = kernel.name.removeprefix("vmlinuz-")
+    modules = kernel.parents[1] / "lib/modules" / version
+    to = root / "usr/lib/modules" / version
+    to.mkdir(parents=True)
+    for name in modules.glob("modules.*"):
+        shutil.copy(name, to)
+    for name in MODULES:
+        (to / "kernel" / name).parent.mkdir(parents=True, exist_ok=True)
+        call("cp", "-r", modules / "kernel" / name, to / "kernel" / name)
+    call("chroot", root, "depmod", version)
+
+
 def add_guest(root):
     shutil.copy(HERE / "guest", root / "cay-vm")
     (root / "cay-vm").chmod(0o755)
@@ -154,6 +173,7 @@ def make_image(place, machine, package):
         else:
             kernel = fetch_kernel(package, work)
             make_root(work / "root")
+            add_modules(kernel, work / "root")
         (work / "made").mkdir()
         call("mke2fs", "-q", "-t", "ext4", "-O", "^has_journal", "-d", work / "root",
              work / "made" / "root.img", f"{IMAGE_MIB}M")

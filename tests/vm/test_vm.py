@@ -31,6 +31,9 @@ DELEGATED = ["-k", "not test_delegated or memory or process or cpu or killed or 
 
 ESCAPE = ["tests/escape", "-k", "not IMPOSSIBLE"] if SOAK else CHOICE
 SERVE = "root and not packages and not compile and not starved" + ("" if SOAK else " and not terminals_and_pipes")
+# What leaves an island is the kernel's part before it is cay-egress's.
+EGRESS = ["tests/escape/test_egress_attacks.py", "-k",
+          "not user and (addresses or rebinding or test_udp or other_protocols or death or rules_that)"]
 # What no manager has a part in is tried with the system's alone, and not how long it waits at most.
 UNITS = ["-k", "not (half or (units and user and (killed or memory or dies)))"]
 
@@ -76,6 +79,12 @@ def test_escape(machine, capsys):
 def test_places(machine, capsys):
     """In a container, and with the attacks on the limits in a delegated cgroup."""
     say(capsys, "attacks on limits, in a delegated cgroup of v2")
+    passed(machine)
+
+
+@pytest.mark.vm(*EGRESS)
+def test_egress(machine):
+    """Networks, with tproxy and nflog as modules of the kernel's."""
     passed(machine)
 
 

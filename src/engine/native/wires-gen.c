@@ -3,7 +3,7 @@
  * the same for every island. Runs at build time: wires-gen OUTPUT
  *
  *	ip address add 198.18.0.2/32 dev lo
- *	ip route add local default dev lo src 198.18.0.2
+ *	ip route add local default dev lo src 198.18.0.2 congctl reno
  *
  *	table ip cay {
  *	    chain out {	type filter hook output priority 0
@@ -75,6 +75,7 @@ static void route_messages(struct messages *m)
 {
 	struct nlmsghdr *h = message(m, RTM_NEWADDR, NLM_F_ACK | NLM_F_CREATE | NLM_F_EXCL);
 	struct ifaddrmsg *a = mnl_nlmsg_put_extra_header(h, sizeof(*a));
+	struct nlattr *metrics;
 	struct rtmsg *r;
 
 	*a = (struct ifaddrmsg){
@@ -92,6 +93,9 @@ static void route_messages(struct messages *m)
 			    .rtm_type = RTN_LOCAL};
 	mnl_attr_put_u32(h, RTA_OIF, LOOPBACK_INDEX);
 	mnl_attr_put_u32(h, RTA_PREFSRC, htonl(WIRES_ISLAND));
+	metrics = mnl_attr_nest_start(h, RTA_METRICS);
+	mnl_attr_put_strz(h, RTAX_CC_ALGO, WIRES_CONGESTION);
+	mnl_attr_nest_end(h, metrics);
 	end(m, h);
 }
 

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <linux/netlink.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -90,7 +91,14 @@ static int open_listener(int *ret)
 {
 	int r = open_inet(SOCK_STREAM, INADDR_LOOPBACK, IP_FREEBIND, ret);
 
-	return r < 0 ? r : listen(*ret, BACKLOG) < 0 ? -errno : 0;
+	if (r < 0)
+		return r;
+	/* What is accepted has it too; the route's is for programs that connect. */
+	return setsockopt(*ret, IPPROTO_TCP, TCP_CONGESTION, WIRES_CONGESTION,
+			  sizeof(WIRES_CONGESTION) - 1) < 0 ||
+			       listen(*ret, BACKLOG) < 0
+		       ? -errno
+		       : 0;
 }
 
 static int open_syns(int *ret)

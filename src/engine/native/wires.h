@@ -14,6 +14,12 @@
 #define WIRES_LOG_GROUP 1
 #define WIRES_LOG_BYTES 128
 
+/*
+ * There is no congestion between an island and its egress: the host's way, where it is one that
+ * paces (bbr), would only cost time. Every kernel has this one, and lets everybody use it.
+ */
+#define WIRES_CONGESTION "reno"
+
 /* For the network the caller is in, with loopback up. On failure none is left open. */
 int wires_lay(int ret[EGRESS_FDS], struct cay_error *err);
 
