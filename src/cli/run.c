@@ -118,7 +118,7 @@ static const struct option_row rows[] = {
 	{0, "allow-degraded", NULL, "run even where a limit can't be enforced",
 	 OPTION_STORE(struct spec, allow_degraded)},
 	{0, "cold", NULL, NULL, .set = refuse},
-	{0, "watch", NULL, "run FILE again after each save, until Ctrl-C",
+	{0, "watch", NULL, "run FILE again after each save",
 	 OPTION_STORE(struct run_options, watch)},
 	{0, "dry-run", NULL, "show what would be done, and run nothing",
 	 OPTION_STORE(struct run_options, dry_run)},

@@ -21,11 +21,6 @@
 #define HELLO_MS  10000
 #define CLOSED_MS 2000
 
-static union {
-	struct egress_answer fixed;
-	char bytes[EGRESS_ANSWER_MAX];
-} answer;
-
 /* What it logs is for a daemon's journal: here the run's result says the same. */
 static int be_silent(void)
 {
@@ -111,33 +106,46 @@ static int failed(const struct egress_answer *a, ssize_t r, struct cay_error *er
 	return -1;
 }
 
-int egress_client_open(struct egress_client *c, const struct egress_rules *r,
-		       const int wires[EGRESS_FDS], struct cay_error *err)
+static int say_open(const struct egress_client *c, const struct egress_rules *r,
+		    const int wires[EGRESS_FDS])
 {
-	static char packet[EGRESS_REQUEST_MAX];
-	struct egress_answer *a = &answer.fixed;
-	ssize_t n = egress_pack(EGRESS_OPEN, NUMBER, r, packet);
+	char *packet = malloc(EGRESS_REQUEST_MAX);
+	ssize_t n = packet ? egress_pack(EGRESS_OPEN, NUMBER, r, packet) : -ENOMEM;
 
 	if (n > 0)
 		n = msg_send(c->channel, packet, (size_t)n, wires, EGRESS_FDS);
+	free(packet);
+	return (int)n;
+}
+
+int egress_client_open(struct egress_client *c, const struct egress_rules *r,
+		       const int wires[EGRESS_FDS], struct cay_error *err)
+{
+	struct egress_answer *a = malloc(EGRESS_ANSWER_MAX);
+	ssize_t n = a ? say_open(c, r, wires) : -ENOMEM;
+
 	if (n == 0)
 		n = await(c, ANSWER_HELLO, HELLO_MS, a);
-	return n < 0 ? failed(a, n, err) : 0;
+	n = n < 0 ? failed(a, n, err) : 0;
+	free(a);
+	return (int)n;
 }
 
 void egress_client_end(struct egress_client *c, struct egress_log *ret)
 {
 	const struct egress_request q = {.kind = EGRESS_CLOSE, .number = NUMBER};
-	struct egress_answer *a = &answer.fixed;
+	struct egress_answer *a;
 	ssize_t n = -EPIPE;
 
 	*ret = (struct egress_log){0};
 	if (c->pid == 0)
 		return;
-	if (msg_send(c->channel, &q, sizeof(q), NULL, 0) == 0)
+	a = malloc(EGRESS_ANSWER_MAX);
+	if (a && msg_send(c->channel, &q, sizeof(q), NULL, 0) == 0)
 		n = await(c, ANSWER_CLOSED, CLOSED_MS, a);
 	if (n < 0 || egress_unpack(a, (size_t)n, ret) < 0)
 		*ret = egress_log_lost();
+	free(a);
 	(void)kill(c->pid, SIGKILL);
 	while (waitpid(c->pid, NULL, 0) < 0 && errno == EINTR)
 		;

@@ -133,7 +133,10 @@ class Daemon:
         found = {"serve": self.process.pid}
         task = pathlib.Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
         for pid in map(int, task.read_text().split()):
-            name = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[0]
+            try:
+                name = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[0]
+            except FileNotFoundError:
+                continue  # it was ended meanwhile
             found[{b"cay-api": "api", b"cay-egress": "egress"}.get(name, "launcher")] = pid
         return found
 

@@ -18,13 +18,14 @@ def status(pid):
 def test_it_has_no_rights(daemon):
     for _ in range(2):
         pids = daemon.pids()
-        assert set(pids) == {"serve", "launcher", "api"}
-        api = status(pids["api"])
-        assert api["NoNewPrivs"] == "1" and api["Seccomp"] == "2" and api["Threads"] == "1"
-        sets = ["CapInh", "CapPrm", "CapEff", "CapAmb"] + (["CapBnd"] if daemon.who == "root" else [])
-        assert {int(api[name], 16) for name in sets} == {0}
-        assert "0" not in api["Uid"].split() and "0" not in api["Gid"].split()
-        assert api["Groups"].strip() in ("", api["Gid"].split()[0])
+        assert set(pids) == {"serve", "launcher", "api", "egress"}
+        for name in ("api", "egress"):
+            one = status(pids[name])
+            assert one["NoNewPrivs"] == "1" and one["Seccomp"] == "2" and one["Threads"] == "1"
+            sets = ["CapInh", "CapPrm", "CapEff", "CapAmb"] + (["CapBnd"] if daemon.who == "root" else [])
+            assert {int(one[name], 16) for name in sets} == {0}
+            assert "0" not in one["Uid"].split() and "0" not in one["Gid"].split()
+            assert one["Groups"].strip() in ("", one["Gid"].split()[0])
         if daemon.who == "root":
             assert status(pids["launcher"])["Uid"].split()[0] == "0"
         daemon.run("pass")

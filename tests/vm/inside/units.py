@@ -128,7 +128,8 @@ class Service(Daemon):
 @pytest.fixture(scope="module")
 def installed():
     """What `make install` does, of what was built."""
-    for source, target in {"cay": "bin/cay", "cay-api": "libexec/cay/cay-api", "cay-scope": "libexec/cay/cay-scope",
+    for source, target in {"cay": "bin/cay", "cay-api": "libexec/cay/cay-api",
+                           "cay-egress": "libexec/cay/cay-egress", "cay-scope": "libexec/cay/cay-scope",
                            "packaging/cay.service": "lib/systemd/system/cay.service",
                            "packaging/cay-user.service": "lib/systemd/user/cay.service"}.items():
         (PREFIX / target).parent.mkdir(parents=True, exist_ok=True)
