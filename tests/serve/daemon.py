@@ -135,7 +135,7 @@ class Daemon:
         for pid in map(int, task.read_text().split()):
             try:
                 name = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[0]
-            except FileNotFoundError:
+            except (FileNotFoundError, ProcessLookupError):
                 continue  # it was ended meanwhile
             found[{b"cay-api": "api", b"cay-egress": "egress"}.get(name, "launcher")] = pid
         return found
