@@ -208,7 +208,8 @@ static void check_late_sink(int ms)
 	start(writes_128k, -1);
 	assert_int_equal(run(), 0);
 	assert_int_equal(seen.cause, CAUSE_NONE);
-	assert_true(took_ms >= ms - 10);
+	/* The opener may have slept for a while before the program was started. */
+	assert_true(took_ms >= ms / 2);
 	assert_int_equal(t.got[STREAM_STDOUT].len, 131072);
 	(void)kill(opener, SIGKILL);
 	(void)waitpid(opener, NULL, 0);
