@@ -121,7 +121,7 @@ static int say_open(const struct egress_client *c, const struct egress_rules *r,
 int egress_client_open(struct egress_client *c, const struct egress_rules *r,
 		       const int wires[EGRESS_FDS], struct cay_error *err)
 {
-	struct egress_answer *a = malloc(EGRESS_ANSWER_MAX);
+	struct egress_answer *a = calloc(1, EGRESS_ANSWER_MAX);
 	ssize_t n = a ? say_open(c, r, wires) : -ENOMEM;
 
 	if (n == 0)
@@ -140,7 +140,7 @@ void egress_client_end(struct egress_client *c, struct egress_log *ret)
 	*ret = (struct egress_log){0};
 	if (c->pid == 0)
 		return;
-	a = malloc(EGRESS_ANSWER_MAX);
+	a = calloc(1, EGRESS_ANSWER_MAX);
 	if (a && msg_send(c->channel, &q, sizeof(q), NULL, 0) == 0)
 		n = await(c, ANSWER_CLOSED, CLOSED_MS, a);
 	if (n < 0 || egress_unpack(a, (size_t)n, ret) < 0)
