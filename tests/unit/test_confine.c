@@ -3,6 +3,7 @@
 #include "base/attr.h"
 #include "base/fd.h"
 #include "base/landlock.h"
+#include "confined_support.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -36,18 +37,6 @@
 
 static char dir[] = "/tmp/cay-test-confine-XXXXXX";
 static char outside[] = "/tmp/cay-test-outside-XXXXXX";
-
-/* In the child there is no cmocka: the number of the line that failed is the exit code's part. */
-#define MUST(condition)                                                              \
-	do {                                                                         \
-		if (!(condition)) {                                                  \
-			(void)dprintf(2, "line %d: %s (%s)\n", __LINE__, #condition, \
-				      strerror(errno));                              \
-			_exit(1);                                                    \
-		}                                                                    \
-	} while (0)
-
-#define DENIED(call, why) MUST((call) < 0 && errno == (why))
 
 static void confine(void)
 {
@@ -122,19 +111,6 @@ static void try_calls(void)
 	MUST(prctl(PR_GET_DUMPABLE) == 0);
 	DENIED(ptrace(PTRACE_TRACEME, 0, NULL, NULL), EPERM);
 	DENIED(fork(), EPERM);
-}
-
-static void in_child(void (*fn)(void))
-{
-	pid_t pid = fork();
-	int status;
-
-	if (pid == 0) {
-		fn();
-		_exit(0);
-	}
-	assert_int_equal(waitpid(pid, &status, 0), pid);
-	assert_int_equal(status, 0);
 }
 
 static void files_out_of_reach(void **state)

@@ -2,6 +2,7 @@
 #include "base/confine.h"
 #include "base/landlock.h"
 #include "egress/confine.h"
+#include "confined_support.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -21,17 +22,6 @@
 #include <unistd.h>
 
 #include <cmocka.h>
-
-#define MUST(condition)                                                              \
-	do {                                                                         \
-		if (!(condition)) {                                                  \
-			(void)dprintf(2, "line %d: %s (%s)\n", __LINE__, #condition, \
-				      strerror(errno));                              \
-			_exit(1);                                                    \
-		}                                                                    \
-	} while (0)
-
-#define DENIED(call, why) MUST((call) < 0 && errno == (why))
 
 /* Of the kernel's Landlock: afterwards it can't even be asked for. */
 static int confine(void)
@@ -104,19 +94,6 @@ static void try_calls(void)
 	DENIED(fcntl(0, F_SETSIG, SIGKILL), EPERM);
 	MUST(fcntl(0, F_GETFL) >= 0);
 	DENIED(fork(), EPERM);
-}
-
-static void in_child(void (*fn)(void))
-{
-	pid_t pid = fork();
-	int status;
-
-	if (pid == 0) {
-		fn();
-		_exit(0);
-	}
-	assert_int_equal(waitpid(pid, &status, 0), pid);
-	assert_int_equal(status, 0);
 }
 
 static void files_out_of_reach(void **state)
