@@ -21,7 +21,7 @@
 #define ROOTS      "roots"
 #define TREE_ATTRS (MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV)
 
-int image_root_dir(const char *store, int *ret_dir, struct cay_error *err)
+static int open_roots(const char *store, int *ret_dir, struct cay_error *err)
 {
 	_cleanup_(fd_closep) int dir = -1, roots = -1;
 	struct stat st;
@@ -88,14 +88,15 @@ static int shift_owners(struct hostdir *h, const struct plan *p, uint32_t first_
 	return r < 0 ? cay_fail(err, CAY_E_ENGINE, -r, "prepare the mount of the image") : 0;
 }
 
-int image_root_open(int roots, const struct plan *p, uint32_t first_id, struct hostdir *ret,
+int image_root_open(const char *store, const struct plan *p, uint32_t first_id, struct hostdir *ret,
 		    struct cay_error *err)
 {
 	_cleanup_(hostdir_done) struct hostdir h = HOSTDIR_NONE;
+	_cleanup_(fd_closep) int roots = -1;
 
-	if (roots < 0)
+	if (!store || !store[0])
 		return cay_fail(err, CAY_E_IMAGE, 0, "there are no images here");
-	if (open_locked(roots, plan_image(p), &h, err) < 0 ||
+	if (open_roots(store, &roots, err) < 0 || open_locked(roots, plan_image(p), &h, err) < 0 ||
 	    (first_id && shift_owners(&h, p, first_id, err) < 0))
 		return -1;
 	*ret = h;

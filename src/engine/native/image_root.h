@@ -21,11 +21,11 @@
 
 struct island;
 
-/* The store's directory of roots; -1 and CAY_E_IMAGE where there is none, or it is not ours. */
-int image_root_dir(const char *store, int *ret_dir, struct cay_error *err);
-
-/* In the launcher. first_id: the first host id of the island's range; 0 where it has none. */
-int image_root_open(int roots, const struct plan *p, uint32_t first_id, struct hostdir *ret,
+/*
+ * In the launcher. store: image/images.h; what others may change there is not used. first_id: the
+ * first host id of the island's range; 0 where it has none.
+ */
+int image_root_open(const char *store, const struct plan *p, uint32_t first_id, struct hostdir *ret,
 		    struct cay_error *err);
 
 /* In the child: makes it the mount at base, with a /dev of the island's own. */

@@ -31,12 +31,8 @@
 
 void launcher_init(struct launcher *l, const struct mount_rules *rules)
 {
-	*l = (struct launcher){.rules = rules,
-			       .template = -1,
-			       .own_mount = -1,
-			       .own_net = -1,
-			       .kept_dir = -1,
-			       .image_roots = -1};
+	*l = (struct launcher){
+		.rules = rules, .template = -1, .own_mount = -1, .own_net = -1, .kept_dir = -1};
 	l->many_ids = ids_all_owned(&l->ids_error);
 	cgroups_init(&l->cgroups);
 	ids_init(&l->ids);
@@ -215,7 +211,7 @@ static int prepare(struct launcher *l, const struct plan *p, struct launched *i,
 	i->gid = p->gid;
 	if (l->many_ids && ids_take(&l->ids, &i->first_id, err) < 0)
 		return -1;
-	if (plan_image(p) && image_root_open(l->image_roots, p, i->first_id, &i->image, err) < 0)
+	if (plan_image(p) && image_root_open(l->image_store, p, i->first_id, &i->image, err) < 0)
 		return -1;
 	if (!l->many_ids)
 		return 0;

@@ -60,9 +60,9 @@ struct launcher {
 	size_t n_ahead;
 	int remains[REMAINS_MAX]; /* mount namespaces of islands that are gone */
 	size_t n_remains, max_remains;
-	int kept_dir;        /* kept.h; borrowed; -1: no workspaces are kept */
-	int image_roots;     /* image_root.h; borrowed; -1: there are no images */
-	uint64_t skip_steps; /* tests only: see island_steps */
+	int kept_dir;            /* kept.h; borrowed; -1: no workspaces are kept */
+	const char *image_store; /* image/images.h; borrowed; NULL: there are no images */
+	uint64_t skip_steps;     /* tests only: see island_steps */
 };
 
 void launcher_init(struct launcher *l, const struct mount_rules *rules);
