@@ -33,6 +33,7 @@ static const char *const why_texts[WHYS] = {
 	[WHY_CONNECTIONS] = "too many connections at once",
 	[WHY_BYTES] = "limit of bytes reached",
 	[WHY_NAMES] = "too many names",
+	[WHY_LOOKUPS] = "too many names asked for at once",
 	[WHY_NO_SUCH_NAME] = "no such name",
 	[WHY_NO_ANSWER] = "no answer of the name servers",
 	[WHY_REFUSED] = "connection refused",

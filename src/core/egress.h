@@ -41,6 +41,7 @@ enum egress_why {
 	WHY_CONNECTIONS,  /* too many connections at once */
 	WHY_BYTES,        /* more bytes than may be moved */
 	WHY_NAMES,        /* too many names */
+	WHY_LOOKUPS,      /* too many names asked for at once */
 	/* failed */
 	WHY_NO_SUCH_NAME,
 	WHY_NO_ANSWER, /* of the name servers */

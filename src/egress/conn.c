@@ -38,12 +38,17 @@
 /* From when its SYN was let through: the program may have given up. */
 #define ACCEPT_MS 5000
 
+/* A place in line for bytes from one side. */
+struct paused {
+	TAILQ_ENTRY(paused) line;
+	struct conn *conn; /* NULL: it waits for nothing */
+};
+
 struct conn {
 	struct tuple tuple; /* first: the tree's key */
 	struct net *net;
 	struct conn *next, *prev;
-	struct conn *next_paused;
-	bool is_paused;
+	struct paused paused[2]; /* by the side that bytes come from */
 	struct target target;
 	struct syn syn;
 	bool let_through;
@@ -82,16 +87,24 @@ static void close_side(int *fd, bool reset)
 	fd_closep(fd);
 }
 
-static void unpause(struct conn *c)
+static void pause_side(struct conn *c, enum relay_side from)
 {
-	struct conn **at = &c->net->paused;
+	struct paused *p = &c->paused[from];
 
-	if (!c->is_paused)
+	if (p->conn)
 		return;
-	while (*at != c)
-		at = &(*at)->next_paused;
-	*at = c->next_paused;
-	c->is_paused = false;
+	p->conn = c;
+	TAILQ_INSERT_TAIL(&c->net->paused[from], p, line);
+	net_wait(c->net, from);
+}
+
+static void unpause(struct conn *c, enum relay_side from)
+{
+	struct paused *p = &c->paused[from];
+
+	if (p->conn)
+		TAILQ_REMOVE(&c->net->paused[from], p, line);
+	p->conn = NULL;
 }
 
 static void conn_free(struct conn *c, bool reset)
@@ -106,7 +119,8 @@ static void conn_free(struct conn *c, bool reset)
 	proxy_free(c->proxy);
 	sniff_free(c->sniff);
 	loop_cancel(n->egress->loop, &c->timer);
-	unpause(c);
+	unpause(c, RELAY_ISLAND);
+	unpause(c, RELAY_UPSTREAM);
 	close_side(&c->island, reset);
 	close_side(&c->upstream, reset);
 	(void)tdelete(c, &n->by_tuple, compare);
@@ -203,12 +217,8 @@ static size_t on_room(void *ctx, enum relay_side from)
 	struct conn *c = ctx;
 	size_t room = net_room(c->net, from);
 
-	if (room == 0 && !c->is_paused) {
-		c->is_paused = true;
-		c->next_paused = c->net->paused;
-		c->net->paused = c;
-		net_wait(c->net);
-	}
+	if (room == 0)
+		pause_side(c, from);
 	return room;
 }
 
@@ -369,7 +379,7 @@ static void resolve(struct conn *c)
 	int r = names_resolve(&c->net->names, c->target.name, &c->wait, &found);
 
 	if (r < 0)
-		fail(c, WHY_NO_ANSWER);
+		fail(c, r == -EAGAIN ? WHY_LOOKUPS : WHY_NO_ANSWER);
 	else if (r > 0)
 		dial(c, found->leads_to, found->n_leads_to);
 }
@@ -470,12 +480,14 @@ void conn_syn(struct net *n, const struct syn *s)
 		why = WHY_BYTES;
 	if (why == WHY_NONE && is_full(n))
 		why = WHY_CONNECTIONS;
-	if (why == WHY_NONE) {
+	if (why != WHY_NONE) {
+		(void)net_note(n, t.name, t.port, why);
+		refuse(n, s, why);
+	} else if (rate_room(&n->new_conns, clock_now_ns()) > 0) {
+		rate_use(&n->new_conns, 1);
 		begin(n, s, &t);
-		return;
 	}
-	(void)net_note(n, t.name, t.port, why);
-	refuse(n, s, why);
+	/* Else it comes again by itself: the island's kernel sends its SYN once more. */
 }
 
 static void on_stream(void *ctx, bool over)
@@ -570,17 +582,17 @@ void conn_judge_all(struct net *n)
 	}
 }
 
-void conn_resume(struct net *n)
+void conn_resume(struct net *n, enum relay_side from)
 {
-	struct conn *c = n->paused;
+	struct paused *p;
 
-	/* Those that find no room again come to a new list. */
-	n->paused = NULL;
-	while (c) {
-		struct conn *next = c->next_paused;
+	/* One that takes all there is comes behind the others, which are first the next time. */
+	while ((p = TAILQ_FIRST(&n->paused[from])) && net_room(n, from) > 0) {
+		struct conn *c = p->conn;
 
-		c->is_paused = false;
-		relay_resume(&c->relay);
-		c = next;
+		unpause(c, from);
+		relay_resume(&c->relay, from);
 	}
+	if (p)
+		net_wait(n, from);
 }

@@ -96,7 +96,8 @@ static enum dns_code code_of(enum egress_why why)
 {
 	if (why == WHY_NONE)
 		return DNS_OK;
-	return why == WHY_NO_ANSWER || why == WHY_NAMES ? DNS_FAILED : DNS_NO_NAME;
+	return why == WHY_NO_ANSWER || why == WHY_NAMES || why == WHY_LOOKUPS ? DNS_FAILED
+									      : DNS_NO_NAME;
 }
 
 static void conclude(const struct asked *a, enum egress_why why, const struct book_name *found)
@@ -166,13 +167,13 @@ static struct asked *resolve(const struct asked *a)
 	int r;
 
 	if (!waiting) {
-		conclude(a, WHY_NO_ANSWER, NULL);
+		conclude(a, WHY_LOOKUPS, NULL);
 		return NULL;
 	}
 	r = names_resolve(&a->net->names, a->query.name, &waiting->wait, &found);
 	if (r == 0)
 		return waiting;
-	conclude(a, r > 0 ? WHY_NONE : WHY_NO_ANSWER, found);
+	conclude(a, r > 0 ? WHY_NONE : r == -EAGAIN ? WHY_LOOKUPS : WHY_NO_ANSWER, found);
 	asked_free(waiting);
 	return NULL;
 }

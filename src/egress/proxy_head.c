@@ -147,6 +147,7 @@ int proxy_status(enum egress_why why)
 	case WHY_CONNECTIONS:
 	case WHY_BYTES:
 	case WHY_NAMES:
+	case WHY_LOOKUPS:
 	case WHYS:
 		break;
 	}

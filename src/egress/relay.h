@@ -81,8 +81,8 @@ int relay_start(struct relay *r, int island, int upstream);
  */
 void relay_begin_with(struct relay *r, const char *data, size_t len, size_t unseen);
 
-/* There may be room again. May end it. */
-void relay_resume(struct relay *r);
+/* There may be room again for bytes from a side. May end it. */
+void relay_resume(struct relay *r, enum relay_side from);
 
 /* Gives up what it holds; nothing is called any more. The sockets stay open. */
 void relay_stop(struct relay *r);

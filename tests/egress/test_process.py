@@ -325,6 +325,73 @@ def test_the_rate_is_limited(stage):
     assert 0.7 < total / seconds / 1000000 < 1.3
 
 
+def drink_from(name, ports, seconds):
+    """Bytes of each of some connections at once, in the same time."""
+    socks = [dial(name, port) for port in ports]
+    totals = dict.fromkeys(socks, 0)
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        for s in select.select(socks, [], [], 0.1)[0]:
+            totals[s] += len(s.recv(1 << 18))
+    return list(totals.values())
+
+
+@on_stage("[network]\ntotal_rate = 2000000\n")
+def test_the_rate_of_all_is_kept_and_shared(stage):
+    """Between networks, however many connections each has; and within one between those."""
+    for port in range(1, 10):
+        stage.serve(pour, port)
+    modest, greedy = (stage.open("allowlist", "+a.org:*") for _ in range(2))
+    drinking = [net.start(drink_from, "a.org", ports, 3) for net, ports in ((modest, [1]), (greedy, range(2, 10)))]
+    one, many = (modest.finish(d) for d in drinking)
+    assert 0.7 < (sum(one) + sum(many)) / 3 / 2000000 < 1.2, (one, many)
+    assert 0.6 < sum(one) / sum(many) < 1.6, (one, many)
+    assert min(many) > max(many) / 3, many
+
+
+@on_stage("[network]\nconnection_rate = 5\n")
+def test_new_connections_have_a_rate(stage):
+    """Those that are more come later; of all of them none fails, and others' have their own."""
+    stage.serve(echo, 80)
+    stage.serve(keep_while_open, 443)
+    hasty, other = stage.open("allowlist", "+a.org"), stage.open("allowlist", "+a.org")
+    begin = time.monotonic()
+    connecting = hasty.start(connect_many, "a.org", 443, 15)
+    assert other.do(talk, "a.org", 80) == b"hello" and time.monotonic() - begin < 1
+    assert hasty.finish(connecting) == (15, [])
+    assert 1.8 < time.monotonic() - begin < 8, time.monotonic() - begin
+    assert entry(stage.report(hasty), "a.org")["times"] == 15
+
+
+def ask_all(names, enough=None):
+    """Answers to questions that are asked all at once, or enough of them, with when each came."""
+    found, begin = {}, time.monotonic()
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+        s.settimeout(5)
+        s.connect(("198.18.0.1", 53))
+        for k, name in enumerate(names):
+            wire = b"".join(bytes([len(x)]) + x.encode() for x in name.split(".")) + b"\0"
+            s.send(struct.pack(">HHHHHH", k, 256, 1, 0, 0, 0) + wire + b"\0\1\0\1")
+        while len(found) < (enough or len(names)):
+            answer = s.recv(4096)
+            found[answer[0] << 8 | answer[1]] = (answer[3] & 15, time.monotonic() - begin)
+    return found
+
+
+@on_stage("[network]\nlookup_rate = 10\n")
+def test_lookups_have_a_rate(stage):
+    """Those that are more wait, up to a number; names that are known cost none."""
+    net = stage.open("allowlist", "+*")
+    found = net.do(ask_all, [f"x{k}.org" for k in range(20)])
+    assert {code for code, _ in found.values()} == {3}
+    assert 0.8 < max(when for _, when in found.values()) < 4
+    assert net.do(query, "a.org")[0] == 0
+    assert max(when for _, when in net.do(ask_all, ["a.org"] * 30 + ["b.org"]).values()) < 1
+    net = stage.open("allowlist", "+*")
+    assert len(net.do(ask_all, [f"y{k}.org" for k in range(160)], 36)) == 36
+    assert {e["why"] for e in stage.report(net)} == {"no_such_name", "lookups"}
+
+
 @on_stage("[network]\nidle_timeout = 1\n")
 def test_who_says_nothing_is_left(stage):
     stage.serve(keep_all, 80)
