@@ -28,6 +28,7 @@ static const char *const why_texts[WHYS] = {
 	[WHY_LITERAL] = "an address, where only names are allowed",
 	[WHY_NOT_PUBLIC] = "leads to an address that is not public",
 	[WHY_NAME_DIFFERS] = "TLS or HTTP names another host than the one connected to",
+	[WHY_HEAD] = "what TLS or HTTP says first is too long",
 	[WHY_PROTOCOL] = "neither TCP nor DNS",
 	[WHY_NOT_A_NAME] = "not the name of a host",
 	[WHY_CONNECTIONS] = "too many connections at once",

@@ -61,6 +61,7 @@ struct conn {
 	struct proxy *proxy;        /* NULL: none was asked */
 	bool tunnel;                /* through it */
 	struct sniff *sniff;        /* NULL: what is sent is not looked at, or no longer */
+	enum sniff_verdict sniffed; /* last */
 	struct egress_entry *entry; /* of an allowed one; may be NULL */
 	struct loop_timer timer;
 	uint64_t active_ns;
@@ -238,7 +239,7 @@ static void on_ended(void *ctx, enum relay_end how)
 
 	c->relays = false;
 	if (how == RELAY_DENIED && c->sniff)
-		end(c, WHY_NAME_DIFFERS);
+		end(c, c->sniffed == SNIFF_DIFFERS ? WHY_NAME_DIFFERS : WHY_HEAD);
 	else
 		conn_free(c, how != RELAY_FINISHED);
 }
@@ -254,7 +255,8 @@ static enum relay_shown show_to_sniff(void *ctx, const char *data, size_t len, s
 {
 	struct conn *c = ctx;
 
-	switch (len > 0 ? sniff_bytes(c->sniff, data, len) : sniff_end(c->sniff)) {
+	c->sniffed = len > 0 ? sniff_bytes(c->sniff, data, len) : sniff_end(c->sniff);
+	switch (c->sniffed) {
 	case SNIFF_MORE:
 	case SNIFF_PASS:
 		*ret_held = sniff_held(c->sniff);
@@ -262,6 +264,7 @@ static enum relay_shown show_to_sniff(void *ctx, const char *data, size_t len, s
 	case SNIFF_DONE:
 		return RELAY_DONE;
 	case SNIFF_DIFFERS:
+	case SNIFF_TOO_LONG:
 		break;
 	}
 	return RELAY_END;

@@ -142,6 +142,7 @@ int proxy_status(enum egress_why why)
 	case WHY_LITERAL:
 	case WHY_NOT_PUBLIC:
 	case WHY_NAME_DIFFERS:
+	case WHY_HEAD:
 	case WHY_PROTOCOL:
 	case WHY_NOT_A_NAME:
 	case WHY_CONNECTIONS:

@@ -169,7 +169,7 @@ MODES = {"none": 0, "allowlist": 1, "full": 2}
 OPEN, RULES, REPORT, CLOSE = 1, 2, 3, 4
 HELLO, FAILED, REPORTED, CLOSED, TOTALS = 1, 2, 3, 4, 5
 VERDICTS = ["allowed", "denied", "failed"]
-WHYS = ["", "not_listed", "blocked", "port", "operator", "literal", "not_public", "name_differs", "protocol", "not_a_name",
+WHYS = ["", "not_listed", "blocked", "port", "operator", "literal", "not_public", "name_differs", "head", "protocol", "not_a_name",
         "connections", "bytes", "names", "lookups", "no_such_name", "no_answer", "refused", "unreachable", "timed_out", "reset"]
 ENTRY = struct.Struct("=254sBBHHIQQ")
 ENTRY_SIZE = 280
