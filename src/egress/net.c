@@ -251,19 +251,20 @@ static struct net *net_new(struct egress *e, uint64_t number, const int fds[EGRE
 	return NULL;
 }
 
-int net_open(struct egress *e, uint64_t number, const int fds[EGRESS_FDS], enum network_mode mode,
+int net_open(struct egress *e, const struct egress_request *q, const int fds[EGRESS_FDS],
 	     const struct rules *rules, struct cay_error *err)
 {
 	struct net *n;
 
-	if (number == 0 || net_find(e, number))
+	if (q->number == 0 || net_find(e, q->number))
 		return cay_fail(err, CAY_E_CONFLICT, 0, "the network's number is taken");
 	if (!sockets_ok(fds))
 		return cay_fail(err, CAY_E_INVALID, 0, "these are not a network's sockets");
-	n = net_new(e, number, fds);
+	n = net_new(e, q->number, fds);
 	if (!n)
 		return cay_fail(err, CAY_E_INTERNAL, ENOMEM, "take on a network");
-	n->policy = (struct policy){.mode = mode, .rules = *rules, .operator= & e->operator};
+	(void)snprintf(n->name, sizeof(n->name), "%.*s", (int)sizeof(q->name) - 1, q->name);
+	n->policy = (struct policy){.mode = q->mode, .rules = *rules, .operator= & e->operator};
 	n->next = e->nets;
 	e->nets = n;
 	e->totals.networks++;
@@ -319,14 +320,13 @@ void net_set_rules(struct net *n, enum network_mode mode, const struct rules *ru
 static void log_entry(struct net *n, const struct egress_entry *e)
 {
 	uint64_t now = clock_now_ns();
-	char number[24], port[8];
+	char port[8];
 
 	if (n->log_ns > now + LOG_AHEAD_NS)
 		return;
 	n->log_ns = (n->log_ns > now ? n->log_ns : now) + LOG_EACH_NS;
-	(void)snprintf(number, sizeof(number), "%llu", (unsigned long long)n->number);
 	(void)snprintf(port, sizeof(port), "%u", e->port);
-	log_info(egress_verdict_name(e->verdict), "network", number, "name", e->name, "port",
+	log_info(egress_verdict_name(e->verdict), "of", n->name, "name", e->name, "port",
 		 e->port > 0 ? port : NULL, "why",
 		 e->why != WHY_NONE ? egress_why_text(e->why) : NULL);
 }

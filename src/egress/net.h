@@ -58,6 +58,7 @@ struct net {
 	struct egress *egress;
 	struct net *next;
 	uint64_t number;
+	char name[ID_SIZE]; /* of whose network it is */
 	struct loop *loop;
 	struct loop_fd turn; /* its loop, in the process's */
 	struct loop_fd listener, dns, syns;
@@ -86,7 +87,7 @@ struct net {
 void egress_share_init(struct egress *e);
 
 /* Takes the sockets and the rules when it succeeds. */
-int net_open(struct egress *e, uint64_t number, const int fds[EGRESS_FDS], enum network_mode mode,
+int net_open(struct egress *e, const struct egress_request *q, const int fds[EGRESS_FDS],
 	     const struct rules *rules, struct cay_error *err);
 struct net *net_find(const struct egress *e, uint64_t number);
 /* Ends all that goes on in it. */

@@ -8,7 +8,7 @@ import struct
 import subprocess
 import time
 
-from stage import CLOSE, CLOSED, OWN, PUBLIC, PUBLIC6, dial, echo, literal, on_stage, query, receive, talk
+from stage import CLOSE, CLOSED, OWN, PUBLIC, PUBLIC6, dial, echo, literal, on_stage, query, receive, request, talk
 
 
 def entry(entries, name, port=None):
@@ -439,14 +439,14 @@ def test_requests_that_make_no_sense(stage):
     null = os.open("/dev/null", os.O_RDWR)
     sockets = socket.socketpair() + socket.socketpair()
     pair = [s.fileno() for s in sockets]
-    for packet, fds in ((b"", []), (b"x", []), (b"x" * 15, [null]), (struct.pack("=IIQ", 1, 1, 9), []),
-                        (struct.pack("=IIQ", 1, 1, 9), [null] * 4), (struct.pack("=IIQ", 1, 1, 9), pair),
-                        (struct.pack("=IIQ", 1, 99, 9), pair), (struct.pack("=IIQ", 1, 1, 0), pair),
-                        (struct.pack("=IIQ", 1, 1, net.number), pair), (struct.pack("=IIQ", 2, 1, 77), []),
-                        (struct.pack("=IIQ", 2, 1, net.number) + b"+a..b\0", []),
-                        (struct.pack("=IIQ", 2, 1, net.number) + b"+a.org", [null]),
-                        (struct.pack("=IIQ", 3, 0, 77), []), (struct.pack("=IIQ", 4, 0, 77), []),
-                        (struct.pack("=IIQ", 99, 0, 77), [null] * 16), (b"\xff" * 131072, []), (b"\xff" * 140000, [])):
+    for packet, fds in ((b"", []), (b"x", []), (b"x" * 15, [null]), (request(1, 1, 9), []),
+                        (request(1, 1, 9), [null] * 4), (request(1, 1, 9), pair),
+                        (request(1, 99, 9), pair), (request(1, 1, 0), pair),
+                        (request(1, 1, net.number), pair), (request(2, 1, 77), []),
+                        (request(2, 1, net.number) + b"+a..b\0", []),
+                        (request(2, 1, net.number) + b"+a.org", [null]),
+                        (request(3, 0, 77), []), (request(4, 0, 77), []),
+                        (request(99, 0, 77), [null] * 16), (b"\xff" * 131072, []), (b"\xff" * 140000, [])):
         if packet:
             socket.send_fds(stage.channel, [packet], fds)
     assert net.do(talk, "a.org", 80) == b"hello"
