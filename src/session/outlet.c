@@ -38,7 +38,8 @@ struct outlets {
 	uint64_t last_number, last_serial;
 	struct outlet *open;
 	struct outlet_ask *asks;
-	struct egress_totals totals;
+	struct egress_totals totals; /* of all processes that there were */
+	struct egress_totals before; /* of those that have ended */
 	char packet[EGRESS_REQUEST_MAX];
 	union {
 		struct egress_answer fixed;
@@ -373,10 +374,26 @@ static void hear_done(struct outlets *all, bool failed)
 /* The next process knows of nothing: rules that are being changed are said with the rest. */
 static void begin_again(struct outlets *all)
 {
+	all->before = all->totals;
 	if (all->greeted)
 		for (struct outlet *o = all->open; o; o = o->next)
 			(void)say(o, EGRESS_OPEN);
 	all->greeted = true;
+}
+
+static void hear_totals(struct outlets *all, const struct egress_totals *said)
+{
+	const struct egress_totals *before = &all->before;
+
+	all->totals = (struct egress_totals){
+		.networks = said->networks,
+		.connections = said->connections,
+		.allowed = before->allowed + said->allowed,
+		.denied = before->denied + said->denied,
+		.failed = before->failed + said->failed,
+		.bytes_in = before->bytes_in + said->bytes_in,
+		.bytes_out = before->bytes_out + said->bytes_out,
+	};
 }
 
 static void hear(struct outlets *all, size_t len)
@@ -390,7 +407,7 @@ static void hear(struct outlets *all, size_t len)
 		hear_log(all, len);
 		break;
 	case ANSWER_TOTALS:
-		all->totals = all->answer.fixed.totals;
+		hear_totals(all, &all->answer.fixed.totals);
 		break;
 	case ANSWER_DONE:
 	case ANSWER_FAILED:

@@ -38,7 +38,7 @@ struct outlet {
 struct outlets *outlets_new(struct loop *loop, int sock);
 void outlets_free(struct outlets *all);
 
-/* As cay-egress last said. */
+/* As cay-egress last said, with what those before it did. */
 const struct egress_totals *outlets_totals(const struct outlets *all);
 
 /* For a plan with a network; before its island is asked for. 0 or -1. */

@@ -177,6 +177,28 @@ static void rules_are_given_to_the_next_one(void **state)
 	assert_string_equal(outlet.rules.text, "+a.org");
 }
 
+static void hear_totals(uint64_t allowed)
+{
+	const struct egress_answer a = {.kind = ANSWER_TOTALS,
+					.totals = {.networks = 1, .allowed = allowed}};
+
+	assert_int_equal(send(theirs, &a, sizeof(a), 0), sizeof(a));
+	loop_turn(loop, LOOP_ROUND);
+}
+
+static void totals_never_go_back(void **state)
+{
+	(void)state;
+	answer(ANSWER_HELLO, 0);
+	hear_totals(5);
+	hear_totals(7);
+	answer(ANSWER_HELLO, 0);
+	assert_int_equal(outlets_totals(outlets)->allowed, 7);
+	hear_totals(2);
+	assert_int_equal(outlets_totals(outlets)->allowed, 9);
+	assert_int_equal(outlets_totals(outlets)->networks, 1);
+}
+
 static void on_late(struct loop_timer *t)
 {
 	(void)t;
@@ -237,6 +259,7 @@ int main(void)
 		TEST(rules_are_answered),
 		TEST(rules_are_given_to_the_next_one),
 		TEST(nobody_waits_for_one_that_is_closed_or_hung),
+		TEST(totals_never_go_back),
 		TEST(one_who_talks_nonsense),
 	};
 
