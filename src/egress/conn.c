@@ -13,6 +13,7 @@
  */
 #include "egress/conn.h"
 
+#include "base/attr.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "egress/dial.h"
@@ -33,10 +34,12 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* Name servers, then all addresses: more than both may take. */
-#define HELD_MS 30000
+/* More than name servers may take; then come all addresses. */
+#define HELD_MS 20000
 /* From when its SYN was let through: the program may have given up. */
 #define ACCEPT_MS 5000
+/* How often a program's kernel is asked whether a socket is there of which one half has ended. */
+#define ALIVE_S 5
 
 /* A place in line for bytes from one side. */
 struct paused {
@@ -223,6 +226,33 @@ static size_t on_room(void *ctx, enum relay_side from)
 	return room;
 }
 
+/*
+ * The program has ended its half. Whether it still listens, the kernel does not show, but it
+ * answers for sockets that are there: of one that was closed it keeps a trace for a minute
+ * (tcp_fin_timeout), and then what comes for it is answered with a reset.
+ */
+static void ask_for_life(const struct conn *c)
+{
+	static const struct {
+		int level, name, value;
+	} options[] = {
+		{IPPROTO_TCP, TCP_KEEPIDLE, ALIVE_S},
+		{IPPROTO_TCP, TCP_KEEPINTVL, ALIVE_S},
+		{SOL_SOCKET, SO_KEEPALIVE, 1},
+	};
+
+	/* Where it can't be, the time-out of idle ones is left. */
+	for (size_t k = 0; k < ARRAY_LEN(options); k++)
+		(void)setsockopt(c->island, options[k].level, options[k].name, &options[k].value,
+				 sizeof(int));
+}
+
+static void on_half(void *ctx, enum relay_side from)
+{
+	if (from == RELAY_ISLAND)
+		ask_for_life(ctx);
+}
+
 static void on_moved(void *ctx, enum relay_side from, size_t bytes)
 {
 	struct conn *c = ctx;
@@ -284,11 +314,17 @@ static enum relay_shown show_to_proxy(void *ctx, const char *data, size_t len, s
 }
 
 static const struct relay_calls relay_calls = {
-	.room = on_room, .moved = on_moved, .ended = on_ended};
-static const struct relay_calls sniffing_calls = {
-	.room = on_room, .moved = on_moved, .show = show_to_sniff, .ended = on_ended};
-static const struct relay_calls proxying_calls = {
-	.room = on_room, .moved = on_moved, .show = show_to_proxy, .ended = on_ended};
+	.room = on_room, .moved = on_moved, .half = on_half, .ended = on_ended};
+static const struct relay_calls sniffing_calls = {.room = on_room,
+						  .moved = on_moved,
+						  .half = on_half,
+						  .show = show_to_sniff,
+						  .ended = on_ended};
+static const struct relay_calls proxying_calls = {.room = on_room,
+						  .moved = on_moved,
+						  .half = on_half,
+						  .show = show_to_proxy,
+						  .ended = on_ended};
 
 static int start_relay(struct conn *c)
 {
@@ -389,7 +425,7 @@ static void resolve(struct conn *c)
 
 static void reach(struct conn *c)
 {
-	set_timer(c, HELD_MS);
+	set_timer(c, HELD_MS + c->dial.timeout_ms);
 	if (c->target.literal)
 		dial(c, &c->target.address, 1);
 	else
@@ -420,8 +456,11 @@ static struct conn *conn_new(struct net *n, const struct syn *s, const struct ta
 	c->syn = *s;
 	c->island = c->upstream = -1;
 	c->wait = (struct names_wait){.done = on_resolved, .ctx = c};
-	c->dial = (struct dial){
-		.loop = n->loop, .timers = n->egress->loop, .done = on_dialled, .ctx = c};
+	c->dial = (struct dial){.loop = n->loop,
+				.timers = n->egress->loop,
+				.done = on_dialled,
+				.ctx = c,
+				.timeout_ms = n->egress->settings.network_connect_timeout * 1000};
 	c->timer = (struct loop_timer){.fire = on_timer, .ctx = c};
 	c->next = n->conns;
 	if (c->next)

@@ -3,6 +3,7 @@
 #include "base/attr.h"
 #include "egress/bytes.h"
 #include "egress/dns.h"
+#include "egress/own.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -100,8 +101,24 @@ static enum dns_code code_of(enum egress_why why)
 									      : DNS_NO_NAME;
 }
 
+/* Whether there is a port of one of its addresses that may be connected to. */
+static bool is_of_use(const struct egress *e, const struct book_name *found)
+{
+	for (size_t k = 0; k < found->n_leads_to; k++) {
+		const struct address *to = &found->leads_to[k];
+
+		if (verdict_address(&e->operator, to, own_address(e->own, to), 0) == WHY_NONE)
+			return true;
+	}
+	return false;
+}
+
 static void conclude(const struct asked *a, enum egress_why why, const struct book_name *found)
 {
+	if (found && !is_of_use(a->net->egress, found)) {
+		why = WHY_NOT_PUBLIC;
+		found = NULL;
+	}
 	if (why != WHY_NONE)
 		(void)net_note(a->net, a->query.name, 0, why);
 	answer(a, code_of(why), found);

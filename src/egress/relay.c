@@ -186,6 +186,8 @@ static enum step move_once(struct relay *r, enum relay_side from, size_t *budget
 		return *budget > 0 ? fill(r, from, budget) : STEP_WAIT;
 	if (!f->passed && shutdown(r->side[!from].fd, SHUT_WR) < 0)
 		return STEP_RESET;
+	if (!f->passed)
+		r->calls->half(r->ctx, from);
 	f->passed = true;
 	return STEP_WAIT;
 }

@@ -39,6 +39,9 @@ struct relay_calls {
 	/* How many bytes may be read from a side now; 0: none before relay_resume(). */
 	size_t (*room)(void *ctx, enum relay_side from);
 	void (*moved)(void *ctx, enum relay_side from, size_t bytes);
+	/* No more bytes come from a side, and the other one knows; bytes of that may still go on.
+	 */
+	void (*half)(void *ctx, enum relay_side from);
 	/*
 	 * Only bytes not shown before. None: no more will come, and what is still held then goes
 	 * nowhere. NULL: nothing is to be shown.

@@ -35,6 +35,8 @@ static const struct row network_rows[] = {
 	{"rate", ROW_SIZE, offsetof(struct settings, network_rate), 0, 1ull << 44, 0},
 	{"total_rate", ROW_SIZE, offsetof(struct settings, network_total_rate), 0, 1ull << 44, 0},
 	{"bytes", ROW_SIZE, offsetof(struct settings, network_bytes), 0, 1ull << 50, 0},
+	{"connect_timeout", ROW_COUNT, offsetof(struct settings, network_connect_timeout), 10, 600,
+	 1},
 	{"idle_timeout", ROW_COUNT, offsetof(struct settings, network_idle_timeout), 300, 86400, 1},
 };
 
