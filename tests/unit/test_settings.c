@@ -315,12 +315,12 @@ static void shows_origins(void **state)
 	(void)state;
 	settings_init(&s);
 	settings_show(&s, count_origin, n);
-	assert_int_equal(n[0], 2 * n_limit_rows + 23);
+	assert_int_equal(n[0], 2 * n_limit_rows + 27);
 	assert_int_equal(n[1], 0);
 	parse(&s, "F", "[limits]\nmemory=1g\n[mounts]\nread=/a\nread=/b\n");
 	n[0] = 0;
 	settings_show(&s, count_origin, n);
-	assert_int_equal(n[0], 2 * n_limit_rows + 25);
+	assert_int_equal(n[0], 2 * n_limit_rows + 29);
 	assert_int_equal(n[1], 3);
 }
 
@@ -395,8 +395,12 @@ static void example_is_true(void **state)
 	assert_int_equal(all.network_check_names, s.network_check_names);
 	assert_int_equal(all.network_connections, s.network_connections);
 	assert_int_equal(all.network_total_connections, s.network_total_connections);
+	assert_int_equal(all.network_connection_rate, s.network_connection_rate);
+	assert_int_equal(all.network_lookup_rate, s.network_lookup_rate);
 	assert_int_equal(all.network_rate, s.network_rate);
+	assert_int_equal(all.network_total_rate, s.network_total_rate);
 	assert_int_equal(all.network_bytes, s.network_bytes);
+	assert_int_equal(all.network_connect_timeout, s.network_connect_timeout);
 	assert_int_equal(all.network_idle_timeout, s.network_idle_timeout);
 	assert_memory_equal(all.tiers, s.tiers, sizeof(s.tiers));
 	assert_int_equal(all.serve_max_runs, s.serve_max_runs);
