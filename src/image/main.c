@@ -18,21 +18,25 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #define LINE_MAX_BYTES 65536
+#define FDS_MAX        4096
 
 static const struct verb {
 	const char *name, *args;
 	int min, max;
 	image_verb *run;
 } verbs[] = {
+	{"import", "NAME PATH", 2, 2, import_main},
+	{"load", "FILE [NAME]", 1, 2, load_main},
 	{"prune", "[--all]", 0, 0, prune_main},
 	{"rm", "IMAGE...", 1, IMAGES_MAX, rm_main},
 };
 
-static void write_json(const struct json *j)
+void call_event(const struct json *j)
 {
 	_cleanup_(buf_done) struct buf text = BUF(LINE_MAX_BYTES);
 
@@ -57,7 +61,7 @@ void call_say(const struct image_call *call, const char *event, const char *id, 
 	json_set_str(j, "id", id);
 	json_set_str(j, "name", name);
 	json_set_int(j, "bytes", (int64_t)bytes);
-	write_json(j);
+	call_event(j);
 }
 
 static int complain(const struct image_call *call, const struct cay_error *err)
@@ -66,7 +70,7 @@ static int complain(const struct image_call *call, const struct cay_error *err)
 
 	if (call->json) {
 		j = cay_error_json(err, NULL);
-		write_json(j);
+		call_event(j);
 	}
 	(void)fprintf(stderr, err->hint[0] ? "cay: %s (%s)\n" : "cay: %s\n", err->text, err->hint);
 	return err->exit_code;
@@ -108,6 +112,17 @@ static int parse(struct image_call *call, int argc, char **argv, const struct ve
 	return 0;
 }
 
+/* A merge has the layers open, and two for each directory that it is deep in. */
+static void raise_fds(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur >= FDS_MAX)
+		return;
+	limit.rlim_cur = limit.rlim_max < FDS_MAX ? limit.rlim_max : FDS_MAX;
+	(void)setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 static int run(struct image_call *call, const struct verb *verb, struct cay_error *err)
 {
 	char dir[PATH_MAX];
@@ -134,6 +149,7 @@ int main(int argc, char **argv)
 	(void)setlocale(LC_CTYPE, "C.UTF-8");
 	(void)signal(SIGPIPE, SIG_IGN);
 	(void)umask(022);
+	raise_fds();
 	settings_init(&call.settings);
 	if (parse(&call, argc, argv, &verb, &err) < 0 || run(&call, verb, &err) < 0)
 		code = complain(&call, &err);

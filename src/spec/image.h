@@ -18,7 +18,7 @@
  * What root unpacks belongs to these ids, below those of our processes and of islands; an island
  * sees them as 0 to IMAGE_IDS - 1.
  */
-#define IMAGE_IDS_FIRST 0x6fff0000u
+#define IMAGE_IDS_FIRST 0x6ffe0000u
 #define IMAGE_IDS       65536u
 
 /* An interpreter in an image, found when it was unpacked; paths are the image's own. */
