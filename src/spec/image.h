@@ -14,6 +14,13 @@
 #define IMAGE_ID_SIZE      65 /* a SHA-256 in hexadecimal */
 #define IMAGE_RUNTIMES_MAX 64
 
+/*
+ * What root unpacks belongs to these ids, below those of our processes and of islands; an island
+ * sees them as 0 to IMAGE_IDS - 1.
+ */
+#define IMAGE_IDS_FIRST 0x6fff0000u
+#define IMAGE_IDS       65536u
+
 /* An interpreter in an image, found when it was unpacked; paths are the image's own. */
 struct image_runtime {
 	char language[16];
