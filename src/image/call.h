@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 
+struct json;
 struct store;
 
 struct image_call {
@@ -28,3 +29,6 @@ image_verb import_main, load_main, prune_main, pull_main, rm_main;
 /* What a verb tells on stdout: a line for people, or with --progress json an event. */
 void call_say(const struct image_call *call, const char *event, const char *id, const char *name,
 	      uint64_t bytes);
+
+/* One line of JSON on stdout. */
+void call_event(const struct json *j);

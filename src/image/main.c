@@ -32,7 +32,7 @@ static const struct verb {
 	{"rm", "IMAGE...", 1, IMAGES_MAX, rm_main},
 };
 
-static void write_json(const struct json *j)
+void call_event(const struct json *j)
 {
 	_cleanup_(buf_done) struct buf text = BUF(LINE_MAX_BYTES);
 
@@ -57,7 +57,7 @@ void call_say(const struct image_call *call, const char *event, const char *id, 
 	json_set_str(j, "id", id);
 	json_set_str(j, "name", name);
 	json_set_int(j, "bytes", (int64_t)bytes);
-	write_json(j);
+	call_event(j);
 }
 
 static int complain(const struct image_call *call, const struct cay_error *err)
@@ -66,7 +66,7 @@ static int complain(const struct image_call *call, const struct cay_error *err)
 
 	if (call->json) {
 		j = cay_error_json(err, NULL);
-		write_json(j);
+		call_event(j);
 	}
 	(void)fprintf(stderr, err->hint[0] ? "cay: %s (%s)\n" : "cay: %s\n", err->text, err->hint);
 	return err->exit_code;
