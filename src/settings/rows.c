@@ -51,9 +51,20 @@ static const struct row serve_rows[] = {
 	{"direct_over_tcp", ROW_BOOL, offsetof(struct settings, serve_direct_over_tcp), 0, 0, 0},
 };
 
+static const struct row images_rows[] = {
+	{"store", ROW_PATH, offsetof(struct settings, images_store), 0, 0, 0},
+	{"allow", ROW_WORDS, offsetof(struct settings, images_allow), 0, 0, 0},
+	{"alias", ROW_ALIASES, offsetof(struct settings, images_aliases), 0, 0, 0},
+	{"pull", ROW_PULL, offsetof(struct settings, images_pull), PULL_MISSING, 0, 0},
+	{"mirror", ROW_MIRRORS, offsetof(struct settings, images_mirrors), 0, 0, 0},
+	{"plain_http", ROW_REGISTRIES, offsetof(struct settings, images_plain_http), 0, 0, 0},
+	{"stall_timeout", ROW_COUNT, offsetof(struct settings, images_stall_timeout), 30, 3600, 1},
+};
+
 static const struct row language_rows[] = {
 	{"prefer", ROW_VERSION, offsetof(struct language_settings, prefer), 0, 0, 0},
 	{"path", ROW_PATHS, offsetof(struct language_settings, paths), 0, 0, 0},
+	{"image", ROW_WORDS, offsetof(struct language_settings, images), 0, 0, 0},
 };
 
 const struct section sections[] = {
@@ -65,6 +76,7 @@ const struct section sections[] = {
 	{.name = "network", .rows = network_rows, .n_rows = ARRAY_LEN(network_rows)},
 	{.name = "tier", .rows = tier_rows, .n_rows = ARRAY_LEN(tier_rows), .names = SECTION_TIER},
 	{.name = "serve", .rows = serve_rows, .n_rows = ARRAY_LEN(serve_rows)},
+	{.name = "images", .rows = images_rows, .n_rows = ARRAY_LEN(images_rows)},
 	{.name = "language",
 	 .rows = language_rows,
 	 .n_rows = ARRAY_LEN(language_rows),

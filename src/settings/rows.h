@@ -13,6 +13,7 @@ enum row_kind {
 	ROW_COUNT,      /* a uint64_t */
 	ROW_SIZE,       /* the same, in bytes */
 	ROW_VERSION,    /* a char * */
+	ROW_PATH,       /* a char *: an absolute path */
 	ROW_PATHS,      /* a struct strv of absolute paths */
 	ROW_HOME_PATHS, /* the same, or from "~/" on */
 	ROW_HOSTS,      /* a struct strv of host names */
@@ -20,6 +21,11 @@ enum row_kind {
 	ROW_USER,       /* a char *: a user's name or number */
 	ROW_NETWORK,    /* an enum network_mode */
 	ROW_RULES,      /* a struct strv of rules for domains, as core/domain.h writes them */
+	ROW_WORDS,      /* a struct strv of words without white space: references, globs of them */
+	ROW_ALIASES,    /* a struct strv of NAME=REFERENCE */
+	ROW_PULL,       /* an enum pull */
+	ROW_REGISTRIES, /* a struct strv of registries' names, as core/registry.h writes them */
+	ROW_MIRRORS,    /* a struct strv of REGISTRY=URL, the same */
 	ROW_ADDRESSES,  /* a struct strv of rules for addresses (core/address.h) */
 };
 

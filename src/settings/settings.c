@@ -60,10 +60,16 @@ void settings_done(struct settings *s)
 	strv_done(&s->network_addresses);
 	strv_done(&s->serve_hosts);
 	free(s->serve_direct_user);
+	free(s->images_store);
+	strv_done(&s->images_allow);
+	strv_done(&s->images_aliases);
+	strv_done(&s->images_mirrors);
+	strv_done(&s->images_plain_http);
 	for (size_t i = 0; i < s->n_languages; i++) {
 		free(s->languages[i].name);
 		free(s->languages[i].prefer);
 		strv_done(&s->languages[i].paths);
+		strv_done(&s->languages[i].images);
 	}
 	strv_done(&s->origins);
 	*s = (struct settings){0};

@@ -5,6 +5,8 @@
 #include "base/strv.h"
 #include "core/address.h"
 #include "core/egress.h"
+#include "core/registry.h"
+#include "settings/settings.h"
 #include "spec/spec.h"
 
 #include <errno.h>
@@ -15,6 +17,9 @@
 #define VERSION_MAX 31
 #define HOST_MAX    253
 #define USER_MAX    32
+
+#define REFERENCE_MAX 512
+#define ALIAS_MAX     64
 
 void value_init(void *base, const struct row *row)
 {
@@ -28,6 +33,8 @@ void value_init(void *base, const struct row *row)
 		*(enum mode *)field = (enum mode)row->initial;
 	else if (row->kind == ROW_NETWORK)
 		*(enum network_mode *)field = (enum network_mode)row->initial;
+	else if (row->kind == ROW_PULL)
+		*(enum pull *)field = (enum pull)row->initial;
 }
 
 static int keep_failed(int r, struct cay_error *err)
@@ -91,8 +98,7 @@ static int set_version(char **value, const char *key, const char *text, struct c
 	return keep(value, text, err);
 }
 
-static int add_path(struct strv *list, const struct row *row, const char *text,
-		    struct cay_error *err)
+static int check_path(const struct row *row, const char *text, struct cay_error *err)
 {
 	bool home = row->kind == ROW_HOME_PATHS;
 
@@ -104,7 +110,7 @@ static int add_path(struct strv *list, const struct row *row, const char *text,
 		return cay_fail(err, CAY_E_INVALID, 0,
 				"%s can't be '%s': expected a path without '..', '.' and '//'",
 				row->key, text);
-	return add(list, text, err);
+	return 0;
 }
 
 static int set_number(uint64_t *value, const struct row *row, const char *text,
@@ -182,6 +188,76 @@ static int add_address(struct strv *list, const char *key, const char *text, str
 	return add(list, text, err);
 }
 
+/* What a reference or a glob of them can consist of; which it is, image/ finds out. */
+static bool is_reference(const char *text)
+{
+	size_t n = strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+				"._:@/-[]*?");
+
+	return n > 0 && n <= REFERENCE_MAX && !text[n];
+}
+
+static int add_word(struct strv *list, const char *key, const char *text, struct cay_error *err)
+{
+	if (!is_reference(text))
+		return cay_fail(err, CAY_E_INVALID, 0,
+				"%s can't be '%.64s': expected an image such as python:3.12-slim",
+				key, text);
+	return add(list, text, err);
+}
+
+static int add_alias(struct strv *list, const char *key, const char *text, struct cay_error *err)
+{
+	size_t n = strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789._-");
+
+	if (n == 0 || n > ALIAS_MAX || text[n] != '=' || !is_reference(text + n + 1))
+		return cay_fail(
+			err, CAY_E_INVALID, 0,
+			"%s can't be '%.64s': expected NAME=IMAGE, the name in small letters", key,
+			text);
+	return add(list, text, err);
+}
+
+static int add_registry(struct strv *list, const char *key, const char *text, struct cay_error *err)
+{
+	char registry[REGISTRY_SIZE];
+
+	if (registry_parse(text, strlen(text), registry) < 0)
+		return cay_fail(err, CAY_E_INVALID, 0,
+				"%s can't be '%.64s': expected a registry such as example.org:5000",
+				key, text);
+	return add(list, registry, err);
+}
+
+static int add_mirror(struct strv *list, const char *key, const char *text, struct cay_error *err)
+{
+	size_t len = strcspn(text, "=");
+	char registry[REGISTRY_SIZE], url[REGISTRY_URL_SIZE];
+	int r;
+
+	if (!text[len] || registry_parse(text, len, registry) < 0 ||
+	    registry_url_parse(text + len + 1, url) < 0)
+		return cay_fail(err, CAY_E_INVALID, 0,
+				"%s can't be '%.64s': expected REGISTRY=URL, such as "
+				"docker.io=https://mirror.example.org",
+				key, text);
+	r = strv_addf(list, "%s=%s", registry, url);
+	return r < 0 ? keep_failed(r, err) : 0;
+}
+
+static const char *const pull_names[PULLS] = {[PULL_MISSING] = "missing", [PULL_NEVER] = "never"};
+
+static int set_pull(enum pull *value, const char *key, const char *text, struct cay_error *err)
+{
+	for (int p = 0; p < PULLS; p++)
+		if (strcmp(text, pull_names[p]) == 0) {
+			*value = (enum pull)p;
+			return 0;
+		}
+	return cay_fail(err, CAY_E_INVALID, 0, "%s can't be '%s': expected missing or never", key,
+			text);
+}
+
 /* Whether there is such a user is found out by whoever needs one. */
 static int set_user(char **value, const char *key, const char *text, struct cay_error *err)
 {
@@ -231,16 +307,32 @@ int value_set(void *base, const struct row *row, const char *text, ssize_t *ret_
 		return set_user(field, row->key, text, err);
 	case ROW_NETWORK:
 		return set_network(field, row->key, text, err);
+	case ROW_PATH:
+		return check_path(row, text, err) < 0 ? -1 : keep(field, text, err);
 	case ROW_PATHS:
 	case ROW_HOME_PATHS:
 		*ret_index = (ssize_t)list->len;
-		return add_path(list, row, text, err);
+		return check_path(row, text, err) < 0 ? -1 : add(list, text, err);
 	case ROW_HOSTS:
 		*ret_index = (ssize_t)list->len;
 		return add_host(list, row, text, err);
 	case ROW_RULES:
 		*ret_index = (ssize_t)list->len;
 		return add_rule(list, row->key, text, err);
+	case ROW_WORDS:
+		*ret_index = (ssize_t)list->len;
+		return add_word(list, row->key, text, err);
+	case ROW_ALIASES:
+		*ret_index = (ssize_t)list->len;
+		return add_alias(list, row->key, text, err);
+	case ROW_REGISTRIES:
+		*ret_index = (ssize_t)list->len;
+		return add_registry(list, row->key, text, err);
+	case ROW_MIRRORS:
+		*ret_index = (ssize_t)list->len;
+		return add_mirror(list, row->key, text, err);
+	case ROW_PULL:
+		return set_pull(field, row->key, text, err);
 	case ROW_ADDRESSES:
 		*ret_index = (ssize_t)list->len;
 		return add_address(list, row->key, text, err);
@@ -330,8 +422,12 @@ void value_show(const void *base, const struct row *row, value_show_fn *fn, void
 	case ROW_NETWORK:
 		fn(ctx, row->key, -1, network_mode_name(*(const enum network_mode *)field));
 		break;
+	case ROW_PULL:
+		fn(ctx, row->key, -1, pull_names[*(const enum pull *)field]);
+		break;
 	case ROW_VERSION:
 	case ROW_USER:
+	case ROW_PATH:
 		if (*(char *const *)field)
 			fn(ctx, row->key, -1, *(char *const *)field);
 		break;
@@ -340,6 +436,10 @@ void value_show(const void *base, const struct row *row, value_show_fn *fn, void
 	case ROW_HOSTS:
 	case ROW_RULES:
 	case ROW_ADDRESSES:
+	case ROW_WORDS:
+	case ROW_ALIASES:
+	case ROW_REGISTRIES:
+	case ROW_MIRRORS:
 		for (size_t i = 0; i < list->len; i++)
 			fn(ctx, row->key, (ssize_t)i, list->items[i]);
 		break;

@@ -22,14 +22,14 @@ struct image_runtime {
 };
 
 struct image {
-	char id[IMAGE_ID_SIZE];       /* of its configuration, as Docker's image id; names its root */
+	char id[IMAGE_ID_SIZE]; /* of its configuration, as Docker's image id; names its root */
 	char manifest[IMAGE_ID_SIZE]; /* of the manifest it came by; "" where there was none */
 	struct strv names;            /* references that lead to it, written in full */
 	struct strv layers;           /* digests of the layers' tars ("diff ids"), lowest first */
 	struct strv env, entrypoint, cmd;
-	char *workdir; /* NULL: none said */
-	char *user;    /* as the configuration has it; NULL: root */
-	char *home;    /* of that user in the image's passwd; NULL: not known */
+	char *workdir;     /* NULL: none said */
+	char *user;        /* as the configuration has it; NULL: root */
+	char *home;        /* of that user in the image's passwd; NULL: not known */
 	uint32_t uid, gid; /* of that user */
 	char *os, *architecture, *created;
 	bool one_id;         /* unpacked without root: all files are one user's */

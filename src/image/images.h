@@ -1,0 +1,43 @@
+/*
+ * images.h: the images there are, read: names and records of the store. What
+ * writes there is a program of its own, cay-image (image/store.h).
+ *
+ *   names/ENCODED     an image's id and a newline; which one, the name says
+ *   records/ID.json   struct image, as record.h writes it
+ *
+ * Both appear and change by rename, so nothing is locked to read them.
+ */
+#pragma once
+
+#include "core/error.h"
+#include "image/record.h"
+#include "settings/settings.h"
+#include "spec/image.h"
+
+#include <limits.h>
+
+#define IMAGES_MAX          4096
+#define IMAGE_ID_PREFIX_MIN 12 /* digits of an id that may stand for it */
+
+/* [images] store, or where it is when nobody says. 0, -ENOENT without a home, -ENAMETOOLONG. */
+int images_dir(const struct settings *s, char path[PATH_MAX]);
+
+/*
+ * By a reference (a short one means what Docker takes it for), or by its id or the beginning
+ * of that. Not there: CAY_E_IMAGE, with a hint how to get it; dir may be missing. image_free().
+ */
+int images_find(const char *dir, const char *name_or_id, struct image **ret, struct cay_error *err);
+
+/* All of them, those without a name too, newest first; image_list_free(). */
+int images_list(const char *dir, struct image ***ret, size_t *ret_n, struct cay_error *err);
+void image_list_free(struct image **list, size_t n);
+
+/*
+ * A reference in full as a file name, and back: '/' and all but letters, digits and "._:@-" as
+ * %XX. -ENAMETOOLONG; -EINVAL for what no reference is written as.
+ */
+int images_encode(const char *reference, char name[NAME_MAX + 1]);
+int images_decode(const char *name, char reference[NAME_MAX + 1]);
+
+/* Appends the names of all images, written in full; 0 or -errno. No store: none. */
+int images_names(const char *dir, struct strv *ret);
