@@ -137,7 +137,7 @@ static int keep_ready(struct api *api, struct cay_error *err)
 	struct plan *plan = NULL;
 	int r = strv_add(&spec.args, "/bin/true") < 0
 			? cay_fail(err, CAY_E_INTERNAL, ENOMEM, "keep islands ready")
-			: plan_make(&spec, &api->settings, NULL, NULL, &plan, err);
+			: plan_make(&spec, &api->settings, NULL, NULL, NULL, &plan, err);
 
 	if (r == 0)
 		r = islands_ahead(api->place.islands, plan, ISLANDS_AHEAD, err);

@@ -65,7 +65,7 @@ static int make_plan(const struct snippet *s, bool inside, struct plan **ret, st
 		inner_path(s, inner, sizeof(inner));
 		script = inner;
 	}
-	return plan_make(s->spec, s->settings, s->runtime, script, ret, err);
+	return plan_make(s->spec, s->settings, s->runtime, NULL, script, ret, err);
 }
 
 /* The program's words as cay would have them; the program itself may be another. */

@@ -301,7 +301,7 @@ static int carry_out(struct run_options *q, const struct settings *settings,
 	int r;
 
 	if (choose_engine(q, settings, &engine, err) < 0 ||
-	    plan_make(&q->spec, settings, rt, run_files_path(files), &plan, err) < 0)
+	    plan_make(&q->spec, settings, rt, NULL, run_files_path(files), &plan, err) < 0)
 		return -1;
 	/* Rules cost a look at passwd: only where something is mounted. */
 	r = plan->n_mounts > 0 ? cli_mount_rules(settings, &rules, err) : 0;

@@ -184,21 +184,44 @@ static int name_proxy(struct strv *env)
 }
 
 /*
+ * What programs keep at home has no place in a host directory, or none at all. A user that
+ * the image has made is at home there, whether that can be written to or not.
+ */
+static const char *decide_home(const struct spec *spec, const struct image *image,
+			       const struct plan *head)
+{
+	if (spec->workspace.source && spec->engine != ENGINE_DIRECT)
+		return "/tmp";
+	if (head->uid == 0)
+		return head->writable ? "/root" : ISLAND_WORKSPACE;
+	return image && image->uid == head->uid && image->home ? image->home : ISLAND_WORKSPACE;
+}
+
+/* The name of the image's own user, unless all that is known is a number. */
+static const char *decide_user_name(const struct image *image, const struct plan *head)
+{
+	if (head->uid == 0)
+		return "root";
+	if (image && image->uid == head->uid && image->user &&
+	    (image->user[0] < '0' || image->user[0] > '9') && !strchr(image->user, ':'))
+		return image->user;
+	return "cay";
+}
+
+/*
  * Thread pools need no variables: the CPUs that may be used are the ones in sight.
  * Memory is not: go alone reads a variable for it, and collects garbage before the
  * limit is reached if told so a little below it.
  */
-static int decide_env(const struct spec *spec, const struct plan *head, const struct strv *needed,
-		      struct strv *env)
+static int decide_env(const struct spec *spec, const struct image *image, const struct plan *head,
+		      const struct strv *needed, struct strv *env)
 {
+	const char *const user = decide_user_name(image, head);
 	const char *const base[][2] = {
 		{"PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"},
-		/* What programs keep at home has no place in a host directory, or none at all. */
-		{"HOME", spec->workspace.source && spec->engine != ENGINE_DIRECT
-				 ? "/tmp"
-				 : ISLAND_WORKSPACE},
-		{"USER", "cay"},
-		{"LOGNAME", "cay"},
+		{"HOME", decide_home(spec, image, head)},
+		{"USER", user},
+		{"LOGNAME", user},
 		{"SHELL", "/bin/sh"},
 		{"TMPDIR", "/tmp"},
 		{"LANG", "C.UTF-8"},
@@ -207,13 +230,15 @@ static int decide_env(const struct spec *spec, const struct plan *head, const st
 
 	for (size_t i = 0; i < ARRAY_LEN(base) && r == 0; i++) {
 		/* The island's user: on the host it is somebody else. */
-		if (spec->engine == ENGINE_DIRECT && strcmp(base[i][1], "cay") == 0)
+		if (spec->engine == ENGINE_DIRECT && base[i][1] == user)
 			continue;
 		r = strv_set_env(env, base[i][0], base[i][1]);
 	}
 	if (r == 0)
 		r = strv_addf(env, "GOMEMLIMIT=%llu",
 			      (unsigned long long)(head->limits.memory_bytes / 10 * 9));
+	if (r == 0 && image)
+		r = strv_merge_env(env, &image->env);
 	if (r == 0 && head->network != NETWORK_NONE)
 		r = name_proxy(env);
 	if (r == 0 && spec->live_roots)
@@ -258,6 +283,57 @@ static int check_targets(const struct spec *spec, struct cay_error *err)
 	return 0;
 }
 
+/* What only an image, or only an island, can give. */
+static int check_image(const struct spec *spec, const struct image *image, struct cay_error *err)
+{
+	const char *what = image ? "image" : spec->writable ? "writable" : "user";
+
+	if (spec->engine == ENGINE_DIRECT && (image || spec->writable || spec->as_root)) {
+		(void)cay_fail(err, CAY_E_UNSUPPORTED, 0, "%s needs a sandbox", what);
+		return cay_hint(err, "leave the engine out, or choose native");
+	}
+	if (spec->writable && !image && !spec->island) {
+		(void)cay_fail(err, CAY_E_UNSUPPORTED, 0,
+			       "the root of this machine's own /usr can't be writable");
+		return cay_hint(err, "name an image as well: --image REF; /tmp and /workspace can "
+				     "be written to as it is");
+	}
+	if (image && (image->uid >= ISLAND_IDS || image->gid >= ISLAND_IDS))
+		return cay_fail(err, CAY_E_UNSUPPORTED, 0,
+				"the image's user is %u:%u: islands have ids up to %u", image->uid,
+				image->gid, ISLAND_IDS - 1);
+	return 0;
+}
+
+/* Who the program is, and on what root. Nobody is root who did not ask for it. */
+static void add_image(struct builder *b, const struct spec *spec, const struct image *image)
+{
+	const struct plan *island = spec->island;
+	bool own = image && image->uid != 0;
+
+	b->head.image = image ? add(b, image->id) : 0;
+	b->head.writable = island ? island->writable : spec->writable;
+	b->head.uid = (uint16_t)(island          ? island->uid
+				 : spec->as_root ? 0
+				 : own           ? image->uid
+						 : ISLAND_UID);
+	b->head.gid = (uint16_t)(island          ? island->gid
+				 : spec->as_root ? 0
+				 : own           ? image->gid
+						 : ISLAND_GID);
+}
+
+/* The image's, where the caller has nothing of its own to be in. */
+static const char *decide_workdir(const struct spec *spec, const struct image *image)
+{
+	if (spec->workdir)
+		return spec->workdir;
+	if (!image || !image->workdir || spec->workspace.source ||
+	    strcmp(image->workdir, "/") == 0 || !island_workdir_ok(image->workdir))
+		return ISLAND_WORKSPACE;
+	return image->workdir;
+}
+
 static int finish(struct builder *b, struct plan **ret, struct cay_error *err)
 {
 	struct plan *p;
@@ -281,8 +357,8 @@ static int finish(struct builder *b, struct plan **ret, struct cay_error *err)
 }
 
 int plan_make(const struct spec *spec, const struct settings *settings,
-	      const struct runtime *runtime, const char *script, struct plan **ret,
-	      struct cay_error *err)
+	      const struct runtime *runtime, const struct image *image, const char *script,
+	      struct plan **ret, struct cay_error *err)
 {
 	_cleanup_(strv_done) struct strv env = {0};
 	_cleanup_(command_done) struct command_words command = {0};
@@ -296,7 +372,8 @@ int plan_make(const struct spec *spec, const struct settings *settings,
 		return cay_fail(err, CAY_E_INTERNAL, errno, "name the run");
 	}
 	if (decide_limits(spec, settings, &b.head.limits, err) < 0 ||
-	    check_degraded(spec, settings, err) < 0 || check_targets(spec, err) < 0) {
+	    check_degraded(spec, settings, err) < 0 || check_targets(spec, err) < 0 ||
+	    check_image(spec, image, err) < 0) {
 		buf_done(&b.text);
 		return -1;
 	}
@@ -304,18 +381,19 @@ int plan_make(const struct spec *spec, const struct settings *settings,
 		b.failed =
 			command_make(spec, runtime, script, b.head.limits.memory_bytes, &command);
 	/* The island's first: offsets and text of what is the same are the same. */
+	add_image(&b, spec, image);
 	add_mounts(&b, spec, runtime);
 	if (add_network(&b, spec, settings, err) < 0) {
 		buf_done(&b.text);
 		return -1;
 	}
 	if (b.failed == 0)
-		b.failed = decide_env(spec, &b.head, &command.env, &env);
+		b.failed = decide_env(spec, image, &b.head, &command.env, &env);
 	b.head.island_text = (uint32_t)b.text.len;
 	push_all(&b, &b.head.compile, &command.compile);
 	push_all(&b, &b.head.argv, &command.argv);
 	push_all(&b, &b.head.env, &env);
-	b.head.workdir = add(&b, spec->workdir ? spec->workdir : ISLAND_WORKSPACE);
+	b.head.workdir = add(&b, decide_workdir(spec, image));
 	b.head.allow_degraded =
 		settings->may_degrade && (spec->allow_degraded || settings->allow_degraded);
 	r = finish(&b, ret, err);
@@ -433,6 +511,20 @@ static bool network_ok(const struct plan *p)
 	return (allowed > 0) == (p->network == NETWORK_ALLOWLIST) && bytes <= EGRESS_RULES_BYTES;
 }
 
+/* Of the island's text; an image's id is all that ever becomes part of a path. */
+static bool image_ok(const struct plan *p)
+{
+	const char *id = p->text + p->image;
+
+	if (p->image >= p->island_text)
+		return false;
+	if (p->image == 0)
+		return p->writable == 0 &&
+		       (p->uid == 0 ? p->gid == 0 : p->uid == ISLAND_UID && p->gid == ISLAND_GID);
+	return strlen(id) == IMAGE_ID_SIZE - 1 &&
+	       strspn(id, "0123456789abcdef") == IMAGE_ID_SIZE - 1;
+}
+
 static bool flags_ok(const struct plan *p)
 {
 	unsigned kept = 0;
@@ -442,7 +534,7 @@ static bool flags_ok(const struct plan *p)
 	if (kept + p->scratch_workspace > 1)
 		return false;
 	return p->scratch_workspace <= 1 && p->allow_degraded <= 1 && p->network < NETWORK_MODES &&
-	       p->pad[0] == 0;
+	       p->writable <= 1;
 }
 
 int plan_check(const struct plan *p, size_t len, struct cay_error *err)
@@ -473,9 +565,26 @@ int plan_check(const struct plan *p, size_t len, struct cay_error *err)
 			return bad(err, "a mount");
 	if (!network_ok(p))
 		return bad(err, "its network");
+	if (!image_ok(p))
+		return bad(err, "its image or user");
 	if (!flags_ok(p))
 		return bad(err, "its flags");
 	return limits_ok(&p->limits) ? 0 : bad(err, "its limits");
+}
+
+const char *plan_image(const struct plan *p)
+{
+	return p->image ? plan_str(p, p->image) : NULL;
+}
+
+bool plan_may_set_ids(const struct plan *p)
+{
+	if (p->uid != 0 || !p->writable)
+		return false;
+	for (uint32_t i = 0; i < p->n_mounts; i++)
+		if (p->mounts[i].access == ACCESS_WRITE)
+			return false;
+	return true;
 }
 
 const char *plan_kept(const struct plan *p)

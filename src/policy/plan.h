@@ -10,6 +10,7 @@
 #include "core/id.h"
 #include "core/limits.h"
 #include "settings/settings.h"
+#include "spec/image.h"
 #include "spec/runtime.h"
 #include "spec/spec.h"
 
@@ -20,8 +21,10 @@
 #define PLAN_MAX_BYTES  (1u << 20)
 #define PLAN_MOUNTS_MAX (SPEC_MOUNTS_MAX + 2)
 
+/* Who a program is, unless the image says otherwise, or root was asked for. */
 #define ISLAND_UID      1000u
 #define ISLAND_GID      1000u
+#define ISLAND_IDS      65536u
 #define ISLAND_HOSTNAME "cay"
 
 /* An offset into the plan's text; 0 is the empty string. */
@@ -64,8 +67,10 @@ struct plan {
 	uint32_t island_text; /* so much of the text, from its beginning, is about the island */
 	uint8_t scratch_workspace; /* /workspace is part of the island's own tmpfs */
 	uint8_t allow_degraded;
-	uint8_t network; /* enum network_mode */
-	uint8_t pad[1];
+	uint8_t network;   /* enum network_mode */
+	uint8_t writable;  /* the root can be written to; with the scratch, up to the limit disk */
+	plan_text image;   /* the id of the image it is made of; "": the host's own /usr */
+	uint16_t uid, gid; /* who the program is, on the island */
 
 	char text[];
 };
@@ -73,17 +78,18 @@ struct plan {
 /* Nothing between the fields, as they are compared as bytes. */
 _Static_assert(sizeof(struct plan) == 8 + ID_SIZE + 4 * sizeof(struct plan_list) + 8 +
 					      sizeof(struct limits) +
-					      PLAN_MOUNTS_MAX * sizeof(struct plan_mount) + 8,
+					      PLAN_MOUNTS_MAX * sizeof(struct plan_mount) + 16,
 	       "a new field: is it the island's or the program's? take_program_out() must know");
 
 /*
- * spec x settings -> plan. runtime is NULL for a bare argv. script is the path
+ * spec x settings -> plan. runtime is NULL for a bare argv, image NULL for the host's own. script
+ * is the path
  * on the island that a script or long snippet is put at, or NULL when the code
  * goes as an argument. The caller frees the plan with free().
  */
 int plan_make(const struct spec *spec, const struct settings *settings,
-	      const struct runtime *runtime, const char *script, struct plan **ret,
-	      struct cay_error *err);
+	      const struct runtime *runtime, const struct image *image, const char *script,
+	      struct plan **ret, struct cay_error *err);
 
 /*
  * Whether b's program can run on an island that was made ahead for a: they differ
@@ -97,6 +103,15 @@ bool plan_fits_command(const struct plan *a, const struct plan *b);
 
 /* Appends the network's rules to lists; 0 or -errno. */
 int plan_rules(const struct plan *p, struct strv *ret_allow, struct strv *ret_block);
+
+/* The image's id, or NULL: the host's own. */
+const char *plan_image(const struct plan *p);
+
+/*
+ * Whether files with set-id bits may be made: by root, and only where all that can be written is
+ * gone with the island.
+ */
+bool plan_may_set_ids(const struct plan *p);
 
 /* The name of the workspace that outlives the island, or NULL. */
 const char *plan_kept(const struct plan *p);

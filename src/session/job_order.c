@@ -43,8 +43,8 @@ int job_order_make(struct job_order *o, const struct settings *settings, struct 
 		return -1;
 	/* A file is there already. */
 	script = spec->kind == SPEC_FILE ? spec->file : o->script.path[0] ? o->script.path : NULL;
-	if (plan_make(spec, settings, o->has_runtime ? &o->runtime : NULL, script, &o->plan, err) <
-	    0)
+	if (plan_make(spec, settings, o->has_runtime ? &o->runtime : NULL, NULL, script, &o->plan,
+		      err) < 0)
 		return -1;
 	if (o->plan->limits.output_bytes <= LIMIT_SERVED_OUTPUT)
 		return 0;

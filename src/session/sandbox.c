@@ -412,7 +412,7 @@ static int make_plan(struct sandboxes *all, const char *id, const struct setting
 		return -1;
 	network_spec_done(&spec->network);
 	spec->network = network;
-	if (plan_make(spec, settings, NULL, NULL, ret, err) < 0)
+	if (plan_make(spec, settings, NULL, NULL, NULL, ret, err) < 0)
 		return -1;
 	spec->limits = (*ret)->limits; /* commands get what was decided, not what was asked */
 	return 0;

@@ -39,6 +39,7 @@ void spec_done(struct spec *s)
 	free(s->entry);
 	free(s->stdin_file);
 	free(s->workdir);
+	free(s->image);
 	strv_done(&s->args);
 	strv_done(&s->env);
 	for (size_t i = 0; i < s->n_mounts; i++)

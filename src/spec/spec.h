@@ -107,6 +107,9 @@ struct spec {
 	/* The first field that asks for what only a sandbox has ("network"); static; or NULL. */
 	const char *needs_sandbox;
 	bool allow_degraded;
+	char *image;   /* a reference, or an id; NULL: none was named */
+	bool writable; /* the root can be written to, and is gone with the island */
+	bool as_root;  /* the program is root on its island */
 	struct network_spec network;
 	bool has_tier; /* what a tier brings is asked for */
 	enum tier tier;

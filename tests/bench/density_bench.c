@@ -74,7 +74,7 @@ static void prepare(struct density *d, size_t max)
 	settings_init(&settings);
 	if (strv_add(&spec.args, "/bin/sleep") < 0 || strv_add(&spec.args, "600") < 0)
 		abort();
-	if (plan_make(&spec, &settings, NULL, NULL, &d->plan, &err) < 0)
+	if (plan_make(&spec, &settings, NULL, NULL, NULL, &d->plan, &err) < 0)
 		die("plan", &err);
 	d->plan->limits.timeout_ms = 600000;
 	spec_done(&spec);

@@ -217,7 +217,7 @@ static void make_plans(struct bench *b)
 	if (runtime_choose(&settings, specs[PROGRAM_PYTHON].language, NULL, &python, &err) < 0)
 		die("python", &err);
 	for (int k = 0; k < PROGRAMS; k++) {
-		if (plan_make(&specs[k], &settings, k == PROGRAM_PYTHON ? &python : NULL, NULL,
+		if (plan_make(&specs[k], &settings, k == PROGRAM_PYTHON ? &python : NULL, NULL, NULL,
 			      &b->plans[k], &err) < 0)
 			die("plan", &err);
 		b->argv[k] = list_of(b->plans[k], b->plans[k]->argv);

@@ -169,7 +169,7 @@ static void start_launcher(char **argv)
 	for (; *argv; argv++)
 		if (strv_add(&spec.args, *argv) < 0)
 			die("plan");
-	if (plan_make(&spec, &settings, NULL, NULL, &plan, &err) < 0 ||
+	if (plan_make(&spec, &settings, NULL, NULL, NULL, &plan, &err) < 0 ||
 	    socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
 		die("plan");
 	if (fork() == 0) {

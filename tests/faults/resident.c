@@ -41,7 +41,7 @@ static struct plan *make_plan(char **argv, struct cay_error *err)
 	for (; *argv; argv++)
 		if (strv_add(&spec.args, *argv) < 0)
 			abort();
-	if (plan_make(&spec, &settings, NULL, NULL, &plan, err) < 0)
+	if (plan_make(&spec, &settings, NULL, NULL, NULL, &plan, err) < 0)
 		plan = NULL;
 	spec_done(&spec);
 	settings_done(&settings);

@@ -31,7 +31,7 @@ static struct plan *make_plan(bool mounts)
 	}
 	CHECK(spec_allow_domain(spec, "*.example.org", &err) == 0);
 	CHECK(spec_block_domain(spec, "ads.example.org:80", &err) == 0);
-	CHECK(plan_make(spec, &settings, rt, NULL, &plan, &err) == 0);
+	CHECK(plan_make(spec, &settings, rt, NULL, NULL, &plan, &err) == 0);
 	/* So that the same bytes are the same plan: an id is made of random letters. */
 	(void)snprintf(plan->id, sizeof(plan->id), "run_0123456789abcdef");
 	spec_done(spec);

@@ -68,7 +68,7 @@ static inline struct plan *make(const struct runtime *rt, const char *script)
 	struct plan *p = NULL;
 	struct cay_error err;
 
-	if (plan_make(spec, &settings, rt, script, &p, &err) < 0)
+	if (plan_make(spec, &settings, rt, NULL, script, &p, &err) < 0)
 		fail_msg("%s", err.text);
 	if (plan_check(p, p->size, &err) < 0)
 		fail_msg("%s", err.text);
@@ -105,7 +105,7 @@ static inline void check_refused(enum cay_code code, const char *words)
 	struct plan *p = (struct plan *)&settings; /* must stay as it is */
 	struct cay_error err = {0};
 
-	assert_int_equal(plan_make(spec, &settings, NULL, NULL, &p, &err), -1);
+	assert_int_equal(plan_make(spec, &settings, NULL, NULL, NULL, &p, &err), -1);
 	assert_int_equal(err.code, code);
 	if (!strstr(err.text, words))
 		fail_msg("'%s' does not say '%s'", err.text, words);

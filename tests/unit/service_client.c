@@ -56,7 +56,7 @@ struct plan *client_plan(struct spec spec, const char *line)
 	assert_int_equal(strv_add(&spec.args, "/bin/sh"), 0);
 	assert_int_equal(strv_add(&spec.args, "-c"), 0);
 	assert_int_equal(strv_add(&spec.args, line), 0);
-	assert_int_equal(plan_make(&spec, &settings, NULL, NULL, &plan, &err), 0);
+	assert_int_equal(plan_make(&spec, &settings, NULL, NULL, NULL, &plan, &err), 0);
 	spec_done(&spec);
 	settings_done(&settings);
 	return plan;

@@ -158,7 +158,7 @@ static void maxima_are_the_lower_ones(void **state)
 	assert_int_equal(settings.maximum.disk_bytes, 0);
 	spec->kind = SPEC_ARGV;
 	assert_int_equal(strv_add(&spec->args, "true"), 0);
-	assert_int_equal(plan_make(spec, &settings, NULL, NULL, &plan, &err), 0);
+	assert_int_equal(plan_make(spec, &settings, NULL, NULL, NULL, &plan, &err), 0);
 	assert_int_equal(plan->limits.memory_bytes, 64 << 20);
 	assert_int_equal(plan->limits.cpu_time_ms, 7000);
 	free(plan);

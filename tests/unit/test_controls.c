@@ -146,7 +146,7 @@ static struct plan *make_plan(const char *line)
 	settings_init(&settings);
 	if (strv_add(&spec.args, "/bin/sh") < 0 || strv_add(&spec.args, "-c") < 0 ||
 	    strv_add(&spec.args, line) < 0 ||
-	    plan_make(&spec, &settings, NULL, NULL, &plan, &err) < 0)
+	    plan_make(&spec, &settings, NULL, NULL, NULL, &plan, &err) < 0)
 		abort();
 	spec_done(&spec);
 	settings_done(&settings);

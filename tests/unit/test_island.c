@@ -42,7 +42,7 @@ static struct plan *make_plan(const char *const *argv)
 	settings_init(&settings);
 	for (; *argv; argv++)
 		assert_int_equal(strv_add(&spec.args, *argv), 0);
-	assert_int_equal(plan_make(&spec, &settings, NULL, NULL, &plan, &err), 0);
+	assert_int_equal(plan_make(&spec, &settings, NULL, NULL, NULL, &plan, &err), 0);
 	spec_done(&spec);
 	settings_done(&settings);
 	return plan;

@@ -143,7 +143,7 @@ static int run_resident(void)
 	settings_init(&settings);
 	r = strv_add(&spec.args, "/bin/echo") < 0 || strv_add(&spec.args, "42") < 0
 		    ? cay_fail(&err, CAY_E_INTERNAL, ENOMEM, "add")
-		    : plan_make(&spec, &settings, NULL, NULL, &plan, &err);
+		    : plan_make(&spec, &settings, NULL, NULL, NULL, &plan, &err);
 	launcher_init(&l, &no_rules);
 	if (r == 0 &&
 	    (launcher_keep_cgroups(&l, 1, &err) < 0 || launcher_make_template(&l, &err) < 0 ||

@@ -318,7 +318,7 @@ static void made_plans_pass_their_check(void **state)
 	for (int i = 0; i < STRV_MAX; i++)
 		if (strv_add(&spec->args, "") < 0)
 			break;
-	r = plan_make(spec, &settings, runtime, NULL, &p, &err);
+	r = plan_make(spec, &settings, runtime, NULL, NULL, &p, &err);
 	if (r < 0) {
 		assert_int_equal(err.code, CAY_E_TOO_LARGE);
 		return;

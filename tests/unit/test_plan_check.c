@@ -235,7 +235,7 @@ static void workdir_is_checked(void **state)
 	(void)state;
 	use_code("sh", "pwd");
 	spec->workdir = strdup("/proc/self/cwd");
-	assert_int_equal(plan_make(spec, &settings, runtime, NULL, &p, &err), 0);
+	assert_int_equal(plan_make(spec, &settings, runtime, NULL, NULL, &p, &err), 0);
 	assert_false(taken_as_plan(p, p->size));
 }
 

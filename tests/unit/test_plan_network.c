@@ -61,7 +61,7 @@ static void what_may_not_be_had_makes_no_plan(void **state)
 	add_args("ls", "-l");
 	settings.network_mode = NETWORK_ALLOWLIST;
 	assert_int_equal(spec_set_network(spec, "full", &err), 0);
-	assert_int_equal(plan_make(spec, &settings, NULL, NULL, &p, &err), -1);
+	assert_int_equal(plan_make(spec, &settings, NULL, NULL, NULL, &p, &err), -1);
 	assert_int_equal(err.code, CAY_E_POLICY);
 	assert_null(p);
 }

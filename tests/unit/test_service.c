@@ -463,7 +463,7 @@ static void says_what_can_t_be_executed(void **state _unused_)
 
 	settings_init(&settings);
 	assert_int_equal(strv_add(&spec.args, "no-such-program"), 0);
-	assert_int_equal(plan_make(&spec, &settings, NULL, NULL, &p, &err), 0);
+	assert_int_equal(plan_make(&spec, &settings, NULL, NULL, NULL, &p, &err), 0);
 	make(1);
 	assert_int_equal(pipes_open(&pipes, 0, &err), 0);
 	ask((struct service_request){.kind = SERVICE_COMMAND, .island = 1, .command = 1}, p,

@@ -196,7 +196,7 @@ static struct plan *make_plan(const char *fate)
 
 	settings_init(&settings);
 	CHECK(strv_add(&spec.args, fate) == 0);
-	CHECK(plan_make(&spec, &settings, NULL, NULL, &plan, &err) == 0);
+	CHECK(plan_make(&spec, &settings, NULL, NULL, NULL, &plan, &err) == 0);
 	spec_done(&spec);
 	settings_done(&settings);
 	return plan;

@@ -269,7 +269,7 @@ static int make_plan(struct plan **ret, struct cay_error *err)
 	settings_init(&settings);
 	r = strv_add(&spec.args, "/bin/true") < 0
 		    ? cay_fail(err, CAY_E_INTERNAL, ENOMEM, "make a plan")
-		    : plan_make(&spec, &settings, NULL, NULL, ret, err);
+		    : plan_make(&spec, &settings, NULL, NULL, NULL, ret, err);
 	spec_done(&spec);
 	settings_done(&settings);
 	return r;
