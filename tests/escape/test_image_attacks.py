@@ -124,19 +124,19 @@ WHO = """
 #include <unistd.h>
 int main(void)
 {
-	uid_t r, e, s;
-	gid_t rg, eg, sg;
-	char line[256];
-	FILE *f = fopen("/proc/self/status", "r");
+    uid_t r, e, s;
+    gid_t rg, eg, sg;
+    char line[256];
+    FILE *f = fopen("/proc/self/status", "r");
 
-	getresuid(&r, &e, &s);
-	getresgid(&rg, &eg, &sg);
-	printf("{\\"uids\\": [%u, %u, %u], \\"gids\\": [%u, %u, %u]", r, e, s, rg, eg, sg);
-	while (f && fgets(line, sizeof(line), f))
-		if (!strncmp(line, "Cap", 3))
-			printf(", \\"%.6s\\": \\"%.16s\\"", line, line + 8);
-	puts("}");
-	return 0;
+    getresuid(&r, &e, &s);
+    getresgid(&rg, &eg, &sg);
+    printf("{\\"uids\\": [%u, %u, %u], \\"gids\\": [%u, %u, %u]", r, e, s, rg, eg, sg);
+    while (f && fgets(line, sizeof(line), f))
+        if (!strncmp(line, "Cap", 3))
+            printf(", \\"%.6s\\": \\"%.16s\\"", line, line + 8);
+    puts("}");
+    return 0;
 }
 """
 
