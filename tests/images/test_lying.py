@@ -284,3 +284,12 @@ def test_another_part_than_was_asked_for(root_stock, lying):
         request.answer(206, body[10:], Content_Range=f"bytes 10-{len(body) - 1}/{len(body)}")
     server.lies += [lies.broken(ref, middle, times=1), shifted]
     refused(root_stock, server, "range", "digest", "part", "bytes", "size")
+
+
+def test_slow(root_stock, lying):
+    """A byte a second is next to nothing, and not waited for."""
+    image = good()
+    server = lying({"it:1": image})
+    server.lies.append(lies.slow(image.layers[1]))
+    root_stock.configure("stall_timeout = 2\n")
+    refused(root_stock, server, "slow", "stall", "time", seconds=30)
