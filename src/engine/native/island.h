@@ -118,6 +118,7 @@ struct island {
 	int launcher;                   /* pidfd */
 	int stdio[3];                   /* become 0, 1, 2 */
 	const struct hostdir *hostdirs; /* one for each of the plan's mounts */
+	const struct hostdir *image;    /* its root, where it is not the host's own */
 	bool many_ids;                  /* a range is mapped; else only the island's user */
 	bool in_template;               /* the image's root is there already */
 	enum network_way network;       /* where it comes from */
@@ -142,6 +143,7 @@ struct island {
 	int root_fd;
 	int scratch_fd;
 	int trees[PLAN_MOUNTS_MAX]; /* of hostdirs, ready to be placed */
+	bool layered; /* the root is a layer in the scratch, which is attached for that */
 	bool in_cgroups;
 	int landlock;
 };
