@@ -1,6 +1,6 @@
 /*
  * cay image: what is read of the store is read here; what writes is cay-image's, which this
- * becomes. At a daemon on another machine its API does either.
+ * becomes. Where CAY_HOST names a daemon, its API does either.
  */
 #include "cli/image.h"
 
@@ -218,8 +218,8 @@ static int only_here(const struct remote *r, struct cay_error *err)
 {
 	if (!r)
 		return 0;
-	(void)cay_fail(err, CAY_E_UNSUPPORTED, 0, "the daemon that CAY_HOST names is elsewhere");
-	return cay_hint(err, "on that machine itself, or `cay image pull`");
+	(void)cay_fail(err, CAY_E_UNSUPPORTED, 0, "this can't be asked of a daemon");
+	return cay_hint(err, "without CAY_HOST, on the daemon's machine; or `cay image pull`");
 }
 
 static int do_load(struct image_ask *a, struct remote *r, struct cay_error *err)

@@ -20,7 +20,7 @@ struct image_ask {
 
 struct json;
 
-/* By the API of the daemon that CAY_HOST names, where that is on another machine; else NULL. */
+/* By the API of the daemon that CAY_HOST names; NULL where it names none. */
 struct remote;
 int image_remote(struct remote **ret, struct cay_error *err);
 

@@ -1,4 +1,4 @@
-/* Images of a daemon on another machine, by its API. */
+/* Images of a daemon, by its API. */
 #include "cli/image.h"
 
 #include "base/attr.h"
@@ -17,15 +17,9 @@
 int image_remote(struct remote **ret, struct cay_error *err)
 {
 	const char *host = getenv("CAY_HOST");
-	struct remote_place place;
 
 	*ret = NULL;
-	if (!host || !host[0])
-		return 0;
-	if (remote_place_parse(host, &place, err) < 0)
-		return -1;
-	/* A socket's daemon has the store of this machine. */
-	return place.tcp ? remote_open(ret, err) : 0;
+	return host && host[0] ? remote_open(ret, err) : 0;
 }
 
 int image_remote_list(struct remote *r, struct json **ret, struct cay_error *err)

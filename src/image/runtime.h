@@ -10,6 +10,7 @@
 #include "spec/runtime.h"
 
 #include <limits.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 #define RUNTIMES_MAX 64
@@ -40,6 +41,7 @@ struct runtime_places {
 	const char *usr;       /* its /usr, where that is not host_root itself; or NULL */
 	const char *images;    /* the directory of the store; NULL: no images */
 	const char *cache_dir; /* NULL: no cache */
+	bool whole;            /* an island sees all there is: an image, which is our root then */
 };
 
 /* Those of this machine; cache is memory that they borrow. */
