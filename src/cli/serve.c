@@ -34,6 +34,7 @@
 #include "engine/native/kept.h"
 #include "engine/native/service_main.h"
 #include "engine/workspace.h"
+#include "image/images.h"
 #include "policy/mode.h"
 #include "settings/homes.h"
 #include "settings/places.h"
@@ -81,6 +82,7 @@ struct serve {
 	struct bare_rules bare;
 	int unix_fd, tcp_fd, state_dir, lock, settings_fd, signals;
 	int kept_dir;                                    /* the launcher's alone */
+	char image_store[PATH_MAX];                      /* the same */
 	int egress_program, egress_settings, egress_end; /* of its socket: each next one's */
 	uid_t uid;
 	gid_t gid;
@@ -207,6 +209,8 @@ static int prepare(struct serve *s, struct cay_error *err)
 	    kept_open_dir(s->state_dir, &s->kept_dir, err) < 0 || give_state(s, err) < 0 ||
 	    serve_listen_unix(s->socket_path, &s->unix_fd, err) < 0 || forbid_own(s, err) < 0)
 		return -1;
+	if (images_dir(&s->settings, s->image_store) < 0)
+		s->image_store[0] = '\0'; /* nowhere: there are none */
 	return s->tcp ? serve_listen_tcp(s->tcp, &s->tcp_fd, err) : 0;
 }
 
@@ -250,6 +254,7 @@ _noreturn_ static void be_launcher(void *ctx, pid_t parent)
 	    fd_close_others((int[]){sock, s->kept_dir, s->lock}, 3) < 0)
 		_exit(125);
 	_exit(service_main(sock, &(struct service_config){.rules = &s->rules,
+							  .image_store = s->image_store,
 							  .kept_dir = s->kept_dir,
 							  .bare = &s->bare,
 							  .maximum = &s->settings.maximum,

@@ -19,14 +19,14 @@ const struct host_item host_items[] = {
 	{HOST_DIR, "sys", NULL},
 	{HOST_DIR, "tmp", NULL},
 	{HOST_DIR, "workspace", NULL},
-	{HOST_DIR, "run", NULL}, /* stays empty: it also hides directories of /proc */
+	{HOST_DIR, "run", NULL},
 	{HOST_DIR, "var", NULL},
 	{HOST_SYMLINK, "var/tmp", "../tmp"},
 	{HOST_SYMLINK, "var/run", "../run"},
 
 	{HOST_DIR, "dev", NULL},
 	{HOST_DIR, "dev/pts", NULL},
-	{HOST_DIR, "dev/shm", NULL},
+	{HOST_DIR, "dev/shm", NULL}, /* empty: it also hides directories of /proc */
 	{HOST_DEVICE, "dev/null", NULL},
 	{HOST_DEVICE, "dev/zero", NULL},
 	{HOST_DEVICE, "dev/full", NULL},

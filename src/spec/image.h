@@ -15,8 +15,8 @@
 #define IMAGE_RUNTIMES_MAX 64
 
 /*
- * What root unpacks belongs to these ids, below those of our processes and of islands; an island
- * sees them as 0 to IMAGE_IDS - 1.
+ * As root, files of images belong to these ids, which are nobody's: an id of the image's is that
+ * many above the first. The engine shows them to each island as its own.
  */
 #define IMAGE_IDS_FIRST 0x6fff0000u
 #define IMAGE_IDS       65536u

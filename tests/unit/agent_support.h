@@ -322,7 +322,7 @@ static inline void load_filter(void)
 	const char *const scratch[] = {base, NULL}, *const none[] = {NULL};
 
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || landlock_confine(scratch, none) < 0 ||
-	    syscall_filter_load() < 0)
+	    syscall_filter_load(false) < 0)
 		_exit(99);
 }
 

@@ -427,7 +427,7 @@ static struct probe_end run_probe(probe_fn *probe, bool filtered)
 		int line = -2;
 
 		if (!filtered ||
-		    (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && syscall_filter_load() == 0))
+		    (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && syscall_filter_load(false) == 0))
 			line = probe();
 		if (write(fds[1], &line, sizeof(line)) != (ssize_t)sizeof(line))
 			_exit(2);
@@ -630,7 +630,7 @@ static int load_without_promise(void)
 {
 	if (geteuid() == 0 && setresuid(65534, 65534, 65534) < 0)
 		return __LINE__;
-	return syscall_filter_load();
+	return syscall_filter_load(false);
 }
 
 static void needs_no_new_privs(void **state _unused_)

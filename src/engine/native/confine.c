@@ -40,6 +40,21 @@
 #define CONTROL_FD 3
 #define SCRATCH_FD 4
 
+/*
+ * What root of an island has, over its own files and processes, so that packages can be
+ * installed. Nothing that reaches beyond: all of these count in its user namespace alone.
+ */
+#define CAP_BIT(cap) (1ull << (cap))
+#define ROOT_CAPS                                                                              \
+	(CAP_BIT(CAP_CHOWN) | CAP_BIT(CAP_DAC_OVERRIDE) | CAP_BIT(CAP_FOWNER) |                \
+	 CAP_BIT(CAP_FSETID) | CAP_BIT(CAP_KILL) | CAP_BIT(CAP_SETGID) | CAP_BIT(CAP_SETUID) | \
+	 CAP_BIT(CAP_NET_BIND_SERVICE))
+
+static uint64_t caps_of(const struct plan *p)
+{
+	return p->uid == 0 ? ROOT_CAPS : 0;
+}
+
 static int fail(struct cay_error *err, const char *what)
 {
 	return cay_fail(err, CAY_E_ENGINE, errno, "%s", what);
@@ -162,10 +177,12 @@ int confine_cpus(struct island *i, struct cay_error *err)
 	return sched_setaffinity(0, sizeof(use), &use) < 0 ? fail(err, "set the CPUs") : 0;
 }
 
-int confine_bounding(struct island *i _unused_, struct cay_error *err)
+int confine_bounding(struct island *i, struct cay_error *err)
 {
+	uint64_t keep = caps_of(i->plan);
+
 	for (int cap = 0; cap < 64; cap++)
-		if (prctl(PR_CAPBSET_DROP, cap) < 0) {
+		if (!(keep & CAP_BIT(cap)) && prctl(PR_CAPBSET_DROP, cap) < 0) {
 			if (errno == EINVAL)
 				break; /* past the last one the kernel knows */
 			return fail(err, "drop the capability bounding set");
@@ -173,9 +190,10 @@ int confine_bounding(struct island *i _unused_, struct cay_error *err)
 	return 0;
 }
 
-int confine_securebits(struct island *i _unused_, struct cay_error *err)
+int confine_securebits(struct island *i, struct cay_error *err)
 {
-	const unsigned long bits = SECBIT_NOROOT | SECBIT_NOROOT_LOCKED |
+	/* Who is root to have its capabilities keeps them over an exec. */
+	const unsigned long bits = (caps_of(i->plan) ? 0 : SECBIT_NOROOT) | SECBIT_NOROOT_LOCKED |
 				   SECBIT_NO_SETUID_FIXUP_LOCKED | SECBIT_KEEP_CAPS_LOCKED |
 				   SECBIT_NO_CAP_AMBIENT_RAISE | SECBIT_NO_CAP_AMBIENT_RAISE_LOCKED;
 
@@ -224,26 +242,30 @@ int confine_user(struct island *i, struct cay_error *err)
 {
 	if (!i->many_ids)
 		return 0;
-	if (sys_setresgid(ISLAND_GID, ISLAND_GID, ISLAND_GID) < 0 ||
-	    sys_setresuid(ISLAND_UID, ISLAND_UID, ISLAND_UID) < 0)
+	if (sys_setresgid(i->plan->gid, i->plan->gid, i->plan->gid) < 0 ||
+	    sys_setresuid(i->plan->uid, i->plan->uid, i->plan->uid) < 0)
 		return fail(err, "become the island's user");
 	/* The change of ids set it to what fs.suid_dumpable says, and the memory is init's. */
 	return confine_shut_init(i, err);
 }
 
-static int drop_capabilities(void)
+static int set_capabilities(uint64_t caps)
 {
 	struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
-	struct __user_cap_data_struct none[2] = {0};
+	struct __user_cap_data_struct data[2] = {0};
 
+	for (int n = 0; n < 2; n++)
+		data[n].effective = data[n].permitted = (uint32_t)(caps >> 32 * n);
 	if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0)
 		return -1;
-	return (int)syscall(SYS_capset, &head, none);
+	return (int)syscall(SYS_capset, &head, data);
 }
 
-int confine_capabilities(struct island *i _unused_, struct cay_error *err)
+int confine_capabilities(struct island *i, struct cay_error *err)
 {
-	return drop_capabilities() < 0 ? fail(err, "empty the capability sets") : 0;
+	return set_capabilities(i->bare ? 0 : caps_of(i->plan)) < 0
+		       ? fail(err, "empty the capability sets")
+		       : 0;
 }
 
 /* Leaves only 0, 1, 2 and the control socket, which closes on exec. */
@@ -345,7 +367,9 @@ int confine_landlock(struct island *i, struct cay_error *err)
 {
 	const struct plan *p = i->plan;
 	bool own = p->scratch_workspace || plan_kept(p);
-	const char *scratch[] = {"/tmp", "/dev/shm", own ? ISLAND_WORKSPACE : NULL, NULL};
+	const char *root = p->writable ? "/" : NULL;
+	const char *scratch[] = {"/tmp", "/dev/shm", own ? ISLAND_WORKSPACE : root,
+				 own ? root : NULL, NULL};
 	const char *host_dirs[PLAN_MOUNTS_MAX + 1] = {NULL};
 	size_t len = 0;
 
@@ -358,9 +382,9 @@ int confine_landlock(struct island *i, struct cay_error *err)
 		       : 0;
 }
 
-int confine_seccomp(struct island *i _unused_, struct cay_error *err)
+int confine_seccomp(struct island *i, struct cay_error *err)
 {
-	int r = syscall_filter_load();
+	int r = syscall_filter_load(plan_may_set_ids(i->plan));
 
 	return r < 0 ? cay_fail(err, CAY_E_NOT_ENFORCEABLE, -r, "load the system call filter") : 0;
 }
@@ -485,7 +509,7 @@ int confine_waiting(struct island *i, struct cay_error *err)
 
 int confine_init(struct island *i, struct cay_error *err)
 {
-	if (drop_capabilities() < 0)
+	if (set_capabilities(0) < 0)
 		return fail(err, "empty init's capability sets");
 	/* Also 0 to 2: the host's standard output must not hang on an island. */
 	if (keep_control(i) < 0 || sys_close_range(0, 2, 0) < 0)
@@ -506,10 +530,11 @@ int facts_check(const struct facts *f, const struct plan *p, const uint64_t host
 			return cay_fail(err, CAY_E_NOT_ENFORCEABLE, 0,
 					"the island has no %s namespace of its own",
 					namespace_names[n]);
-	if (f->uid != ISLAND_UID || f->gid != ISLAND_GID)
+	if (f->uid != p->uid || f->gid != p->gid)
 		return not_in_force(err, "the user is");
-	if (f->caps_effective | f->caps_permitted | f->caps_inheritable | f->caps_bounding |
-	    f->caps_ambient)
+	if ((f->caps_effective | f->caps_permitted | f->caps_inheritable | f->caps_bounding |
+	     f->caps_ambient) &
+	    ~caps_of(p))
 		return not_in_force(err, "the empty capability sets are");
 	if (!f->in_cgroups)
 		return not_in_force(err, "the cgroups are");
@@ -519,7 +544,7 @@ int facts_check(const struct facts *f, const struct plan *p, const uint64_t host
 		return not_in_force(err, "the system call filter is");
 	if (f->init_dumpable != 0)
 		return not_in_force(err, "init's shut memory is");
-	if (!f->root_read_only)
+	if (!f->root_read_only && !p->writable)
 		return not_in_force(err, "the read-only root is");
 	if (f->scratch_bytes == 0 || f->scratch_bytes > p->limits.disk_bytes + 65536)
 		return not_in_force(err, "the disk limit is");

@@ -3,6 +3,7 @@
 #include "base/attr.h"
 #include "base/buf.h"
 #include "base/fd.h"
+#include "engine/native/idmap.h"
 #include "engine/native/mount.h"
 #include "engine/native/mountinfo.h"
 #include "engine/sys.h"
@@ -10,14 +11,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <sched.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #define MOUNTINFO_MAX (16u << 20)
@@ -230,46 +228,6 @@ int hostdir_open(const struct mount_rules *rules, const char *source, const stru
 	return 0;
 }
 
-/* A user namespace that maps one id on disk to one on the island, held by nobody but its fd. */
-static int make_userns(uid_t disk_uid, uid_t uid, gid_t disk_gid, gid_t gid)
-{
-	struct clone_args args = {.flags = CLONE_NEWUSER, .exit_signal = SIGCHLD};
-	char path[64], map[64];
-	int gate[2], fd = -1, r;
-	pid_t pid;
-
-	if (pipe2(gate, O_CLOEXEC) < 0)
-		return -errno;
-	pid = (pid_t)sys_clone3(&args);
-	if (pid == 0) {
-		char c;
-
-		(void)close(gate[1]);
-		_exit((int)read(gate[0], &c, 1)); /* until the parent has its fd */
-	}
-	r = pid < 0 ? -errno : 0;
-	if (r == 0) {
-		(void)snprintf(path, sizeof(path), "/proc/%d/uid_map", (int)pid);
-		(void)snprintf(map, sizeof(map), "%u %u 1", disk_uid, uid);
-		r = fd_write_file_at(AT_FDCWD, path, map);
-	}
-	if (r == 0) {
-		(void)snprintf(path, sizeof(path), "/proc/%d/gid_map", (int)pid);
-		(void)snprintf(map, sizeof(map), "%u %u 1", disk_gid, gid);
-		r = fd_write_file_at(AT_FDCWD, path, map);
-	}
-	if (r == 0) {
-		(void)snprintf(path, sizeof(path), "/proc/%d/ns/user", (int)pid);
-		fd = open(path, O_RDONLY | O_CLOEXEC);
-		r = fd < 0 ? -errno : 0;
-	}
-	(void)close(gate[0]);
-	(void)close(gate[1]);
-	if (pid > 0)
-		(void)waitpid(pid, NULL, 0);
-	return r < 0 ? r : fd;
-}
-
 static uint64_t attrs_of(enum access access)
 {
 	uint64_t attrs = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV;
@@ -280,28 +238,28 @@ static uint64_t attrs_of(enum access access)
 int hostdir_idmap(struct hostdir *h, enum access access, bool shift, uid_t island_uid,
 		  gid_t island_gid, struct cay_error *err)
 {
-	_cleanup_(fd_closep) int userns = -1;
-	struct mount_attr attr = {.attr_set = attrs_of(access)};
+	struct id_shift owner = {.uid = island_uid, .gid = island_gid, .count = 1};
+	_cleanup_(fd_closep) int by = -1;
 	struct stat st;
+	int r;
 
 	if (h->tree < 0)
 		h->tree = mount_clone(h->fd, "");
 	if (h->tree < 0)
 		return cay_fail(err, CAY_E_ENGINE, -h->tree, "copy the mount of %s", h->path);
-	if (shift) {
-		if (fstat(h->tree, &st) < 0)
-			return cay_fail(err, CAY_E_ENGINE, errno, "look at %s", h->path);
-		userns = make_userns(st.st_uid, island_uid, st.st_gid, island_gid);
-		if (userns < 0)
-			return cay_fail(err, CAY_E_ENGINE, -userns, "map the owner of %s", h->path);
-		attr.attr_set |= MOUNT_ATTR_IDMAP;
-		attr.userns_fd = (unsigned)userns;
-	}
-	if (sys_mount_setattr(h->tree, AT_RECURSIVE, &attr) == 0)
+	if (fstat(h->tree, &st) < 0)
+		return cay_fail(err, CAY_E_ENGINE, errno, "look at %s", h->path);
+	owner.disk_uid = st.st_uid;
+	owner.disk_gid = st.st_gid;
+	by = shift ? idmap_open(&owner) : -1;
+	if (shift && by < 0)
+		return cay_fail(err, CAY_E_ENGINE, -by, "map the owner of %s", h->path);
+	r = idmap_mount(h->tree, attrs_of(access), by);
+	if (r == 0)
 		return 0;
-	if (errno != EINVAL && errno != EPERM && errno != EOPNOTSUPP)
-		return cay_fail(err, CAY_E_ENGINE, errno, "prepare the mount of %s", h->path);
-	(void)cay_fail(err, CAY_E_NOT_ENFORCEABLE, errno,
+	if (r != -EINVAL && r != -EPERM && r != -EOPNOTSUPP)
+		return cay_fail(err, CAY_E_ENGINE, -r, "prepare the mount of %s", h->path);
+	(void)cay_fail(err, CAY_E_NOT_ENFORCEABLE, -r,
 		       "the file system of %s can't show its files as the island's user's",
 		       h->path);
 	return cay_hint(err, "it does not support idmapped mounts: copy the files in by --put");

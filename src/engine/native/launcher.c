@@ -60,6 +60,7 @@ void launcher_done(struct launcher *l)
 {
 	drop_ahead(l);
 	stock_done(l);
+	image_shifts_done(&l->image_shifts);
 	cgroups_done(&l->cgroups);
 	ids_done(&l->ids);
 }
@@ -81,11 +82,14 @@ bool launcher_listen(int control, struct message *ret, int *ret_fd)
 	return true;
 }
 
-/* A template has no mount points but its own: other targets need a root of their own. */
+/*
+ * A template has no mount points but its own: other targets need a root of their own. Images have
+ * that in any case, and are laid out from there, because it has a /dev, and little else to copy.
+ */
 static bool fits_template(const struct launcher *l, const struct plan *p)
 {
-	if (l->template <0)
-		return false;
+	if (l->template <0 || plan_image(p))
+		return l->template >= 0;
 	for (uint32_t n = 0; n < p->n_mounts; n++)
 		if (strcmp(plan_str(p, p->mounts[n].target), ISLAND_WORKSPACE) != 0)
 			return false;
@@ -109,8 +113,8 @@ static int write_maps(const struct launched *i, bool many_ids)
 		(void)snprintf(uids, sizeof(uids), "0 %u %u", i->first_id, IDS_RANGE);
 		(void)snprintf(gids, sizeof(gids), "0 %u %u", i->first_id, IDS_RANGE);
 	} else {
-		(void)snprintf(uids, sizeof(uids), "%u %u 1", ISLAND_UID, geteuid());
-		(void)snprintf(gids, sizeof(gids), "%u %u 1", ISLAND_GID, getegid());
+		(void)snprintf(uids, sizeof(uids), "%u %u 1", i->uid, geteuid());
+		(void)snprintf(gids, sizeof(gids), "%u %u 1", i->gid, getegid());
 		r = write_map(i->pid, "setgroups", "deny");
 	}
 	if (r == 0)
@@ -181,7 +185,7 @@ static void give_pipes(const int stdio[3], const struct launched *i)
 		if (i->bare)
 			(void)!fchown(stdio[n], i->bare->user.uid, i->bare->user.gid);
 		else
-			(void)!fchown(stdio[n], i->first_id + ISLAND_UID, i->first_id + ISLAND_GID);
+			(void)!fchown(stdio[n], i->first_id + i->uid, i->first_id + i->gid);
 	}
 }
 
@@ -206,15 +210,20 @@ static int prepare(struct launcher *l, const struct plan *p, struct launched *i,
 			return -1;
 	if (stock_take_cgroup(l, p, &i->cgroup, err) < 0)
 		return -1;
+	i->uid = p->uid;
+	i->gid = p->gid;
+	if (l->many_ids && ids_take(&l->ids, &i->first_id, err) < 0)
+		return -1;
+	if (plan_image(p) &&
+	    image_root_open(l->image_store, p, i->first_id, &l->image_shifts, &i->image, err) < 0)
+		return -1;
 	if (!l->many_ids)
 		return 0;
-	if (ids_take(&l->ids, &i->first_id, err) < 0)
-		return -1;
 	/* A runtime's directory keeps its owner, as /usr does: nobody writes there. */
 	for (uint32_t n = 0; n < p->n_mounts; n++)
 		if (hostdir_idmap(&i->hostdirs[n], (enum access)p->mounts[n].access,
-				  p->mounts[n].kind != MOUNT_OPERATOR, i->first_id + ISLAND_UID,
-				  i->first_id + ISLAND_GID, err) < 0)
+				  p->mounts[n].kind != MOUNT_OPERATOR, i->first_id + p->uid,
+				  i->first_id + p->gid, err) < 0)
 			return -1;
 	return 0;
 }
@@ -226,8 +235,8 @@ static int prepare(struct launcher *l, const struct plan *p, struct launched *i,
  */
 static int let_go(const struct island *i)
 {
-	int keep[5 + 2 * PLAN_MOUNTS_MAX] = {i->control, i->launcher};
-	size_t n = 2;
+	int keep[7 + 2 * PLAN_MOUNTS_MAX] = {i->control, i->launcher, i->image->fd, i->image->tree};
+	size_t n = 4;
 
 	for (int k = 0; k < 3 && !i->ahead; k++)
 		keep[n++] = i->stdio[k];
@@ -262,6 +271,7 @@ static int spawn(struct launcher *l, const struct plan *p, const int stdio[3], b
 			.launcher = self,
 			.ahead = !stdio,
 			.hostdirs = i->hostdirs,
+			.image = &i->image,
 			.many_ids = l->many_ids,
 			.in_template = use_template,
 			.network = i->network,
@@ -387,9 +397,9 @@ int launched_judge(struct launched *i, const struct plan *p, const struct facts 
 	iso->seccomp = HOLD_ALLOWLIST;
 	iso->landlock = f->landlock;
 	iso->network = network_hold((enum network_mode)p->network);
-	iso->capabilities = HOLD_NONE;
+	iso->capabilities = p->uid == 0 ? HOLD_USERNS : HOLD_NONE;
 	iso->no_new_privs = true;
-	iso->read_only_root = true;
+	iso->read_only_root = !p->writable;
 	iso->namespaces = (1u << NAMESPACES) - 1;
 	/* Counted per user and user namespace: as good as a cgroup, where the kernel does that. */
 	if (iso->pids == HOLD_NONE && f->processes <= p->limits.pids + 1)
@@ -424,6 +434,7 @@ static void let_go_of_trees(struct launched *i)
 {
 	for (size_t n = 0; n < PLAN_MOUNTS_MAX; n++)
 		fd_closep(&i->hostdirs[n].tree);
+	fd_closep(&i->image.tree);
 }
 
 void launched_init(struct launched *i, struct launcher *l)
@@ -434,6 +445,7 @@ void launched_init(struct launched *i, struct launcher *l)
 			       .control = -1,
 			       .mounts = -1,
 			       .scratch = -1,
+			       .image = HOSTDIR_NONE,
 			       .cgroup = CGROUP_NONE};
 	for (size_t n = 0; n < PLAN_MOUNTS_MAX; n++)
 		i->hostdirs[n] = HOSTDIR_NONE;
@@ -632,6 +644,7 @@ void launched_reap(struct launched *i, struct usage *ret)
 	wires_close(i->wires);
 	for (size_t n = 0; n < PLAN_MOUNTS_MAX; n++)
 		hostdir_done(&i->hostdirs[n]);
+	hostdir_done(&i->image);
 	stock_leave_mounts(i);
 	stock_give_cgroup(i->launcher, &i->cgroup);
 	if (i->first_id)

@@ -27,6 +27,7 @@
 #include "engine/native/wires.h"
 #include "engine/service.h"
 #include "policy/mounts.h"
+#include "engine/native/image_root.h"
 #include "policy/plan.h"
 
 #include <stdbool.h>
@@ -60,8 +61,10 @@ struct launcher {
 	size_t n_ahead;
 	int remains[REMAINS_MAX]; /* mount namespaces of islands that are gone */
 	size_t n_remains, max_remains;
-	int kept_dir;        /* kept.h; borrowed; -1: no workspaces are kept */
-	uint64_t skip_steps; /* tests only: see island_steps */
+	int kept_dir; /* kept.h; borrowed; -1: no workspaces are kept */
+	struct image_shifts image_shifts;
+	const char *image_store; /* image/images.h; borrowed; NULL: there are no images */
+	uint64_t skip_steps;     /* tests only: see island_steps */
 };
 
 void launcher_init(struct launcher *l, const struct mount_rules *rules);
@@ -111,7 +114,9 @@ struct launched {
 	int scratch;           /* where held: the root of its writable file system; else -1 */
 	struct cgroup cgroup;
 	uint32_t first_id; /* of its host ids; 0: it has no range */
+	uint32_t uid, gid; /* who programs are on it */
 	struct hostdir hostdirs[PLAN_MOUNTS_MAX];
+	struct hostdir image;       /* its root, where it is not the host's own */
 	enum kept_kind kept;        /* what its workspace is, where that outlives it */
 	struct isolation isolation; /* read back */
 	struct bare *bare;          /* it is none, but a program on the host: bare.h; or NULL */

@@ -3,6 +3,7 @@
 #include "base/attr.h"
 #include "base/fd.h"
 #include "core/limit.h"
+#include "engine/native/image_root.h"
 #include "engine/native/island.h"
 #include "engine/native/machine.h"
 #include "engine/native/mount.h"
@@ -38,7 +39,8 @@ int layout_trees(struct island *i, struct cay_error *err)
 
 int layout_root(struct island *i, struct cay_error *err)
 {
-	return rootfs_build(ROOT_BASE, &i->root_fd, err);
+	return plan_image(i->plan) ? image_root_lay(i, ROOT_BASE, err)
+				   : rootfs_build(ROOT_BASE, &i->root_fd, err);
 }
 
 /* In a template the root is simply "/". */
@@ -49,15 +51,19 @@ static int root_of(struct island *i)
 	return i->root_fd;
 }
 
-/*
- * Places a mount just made, or passes on why it could not be. The root is a tmpfs
- * with nothing but our own in it.
- */
+/* On the host's image the root is a tmpfs with nothing but our own in it; on others it is not. */
+static int place_at(struct island *i, int mount_fd, const char *target)
+{
+	return plan_image(i->plan) ? mount_place(mount_fd, root_of(i), target)
+				   : mount_place_own(mount_fd, root_of(i), target);
+}
+
+/* Places a mount just made, or passes on why it could not be. */
 static int place(struct island *i, int mount_fd, const char *target)
 {
 	_cleanup_(fd_closep) int fd = mount_fd;
 
-	return fd < 0 ? fd : mount_place_own(fd, root_of(i), target);
+	return fd < 0 ? fd : place_at(i, fd, target);
 }
 
 int layout_proc(struct island *i, struct cay_error *err)
@@ -142,7 +148,7 @@ int layout_proc_masks(struct island *i, struct cay_error *err)
 		return fail(err, r, "limit inotify");
 	r = mask(i, "dev/null", masked_files, ARRAY_LEN(masked_files));
 	if (r == 0)
-		r = mask(i, "run", masked_dirs, ARRAY_LEN(masked_dirs));
+		r = mask(i, "dev/shm", masked_dirs, ARRAY_LEN(masked_dirs));
 	if (r < 0)
 		return fail(err, r, "mask parts of /proc");
 	sys = mount_clone(i->root_fd, "proc/sys");
@@ -162,7 +168,7 @@ static const struct {
 	{SCRATCH_WORKSPACE, "workspace", 0755},
 };
 
-static int make_scratch(const struct plan *p)
+int layout_make_scratch(const struct plan *p)
 {
 	uint64_t inodes = limit_inodes(p->limits.disk_bytes);
 	char size[32], count[32];
@@ -182,7 +188,7 @@ static int make_scratch_dirs(const struct island *i)
 		/* Our umask is 0: the mode is as it stands. */
 		if (mkdirat(i->scratch_fd, name, scratch_dirs[n].mode) < 0)
 			return -errno;
-		if (i->many_ids && fchownat(i->scratch_fd, name, ISLAND_UID, ISLAND_GID, 0) < 0)
+		if (i->many_ids && fchownat(i->scratch_fd, name, i->plan->uid, i->plan->gid, 0) < 0)
 			return -errno;
 	}
 	return 0;
@@ -190,13 +196,14 @@ static int make_scratch_dirs(const struct island *i)
 
 /*
  * The whole is attached at /tmp, where its own "tmp" then covers it, and stays
- * there: letting go of a mount that is nowhere attached costs 0.1 ms.
+ * there: letting go of a mount that is nowhere attached costs 0.1 ms. (Below a
+ * layer it is attached already, where the layer is: image_root.c.)
  * /workspace comes last in the table: a host directory may go there instead.
  */
 static int place_scratch_dirs(struct island *i)
 {
 	size_t len = ARRAY_LEN(scratch_dirs) - !i->plan->scratch_workspace;
-	int r = mount_place_own(i->scratch_fd, root_of(i), "tmp");
+	int r = i->layered ? 0 : place_at(i, i->scratch_fd, "tmp");
 
 	for (size_t n = len; n-- > 0 && r == 0;)
 		r = place(i, mount_clone_part(i->scratch_fd, scratch_dirs[n].name),
@@ -208,7 +215,8 @@ int layout_scratch(struct island *i, struct cay_error *err)
 {
 	int r;
 
-	i->scratch_fd = make_scratch(i->plan);
+	if (!i->layered)
+		i->scratch_fd = layout_make_scratch(i->plan);
 	if (i->scratch_fd < 0)
 		return fail(err, i->scratch_fd, "make the writable file system");
 	r = make_scratch_dirs(i);
@@ -238,7 +246,7 @@ static int place_sys(struct island *i)
 	int r = sys < 0 ? sys : mount_set_attrs(sys, MOUNT_ATTR_RDONLY, false);
 
 	if (r == 0)
-		r = mount_place_own(sys, root_of(i), "sys");
+		r = place_at(i, sys, "sys");
 	if (r < 0 || !i->provision.ticket.v2[CONTROLLER_MEMORY])
 		return r;
 	/* The island's own cgroup, as its namespace shows it: where java looks for its limits. */
@@ -269,7 +277,7 @@ int layout_devpts(struct island *i, struct cay_error *err)
 }
 
 /* Where a mount goes: on the island /var/tmp is a link to /tmp. */
-static const char *target_of(const struct plan *p, uint32_t n)
+const char *layout_target(const struct plan *p, uint32_t n)
 {
 	const char *target = plan_str(p, p->mounts[n].target);
 
@@ -277,9 +285,9 @@ static const char *target_of(const struct plan *p, uint32_t n)
 }
 
 /* A runtime's directory can lie in the host's /tmp: its place is in the scratch then. */
-static bool is_in_scratch(const char *target)
+bool layout_in_scratch(const struct plan *p, uint32_t n)
 {
-	return path_is_within(target, "/tmp");
+	return path_is_within(layout_target(p, n), "/tmp");
 }
 
 static int make_mount_points(struct island *i, bool in_scratch, struct cay_error *err)
@@ -287,10 +295,10 @@ static int make_mount_points(struct island *i, bool in_scratch, struct cay_error
 	const struct plan *p = i->plan;
 
 	for (uint32_t n = 0; n < p->n_mounts; n++) {
-		const char *target = target_of(p, n);
+		const char *target = layout_target(p, n);
 		int r = 0;
 
-		if (is_in_scratch(target) == in_scratch)
+		if (layout_in_scratch(p, n) == in_scratch)
 			r = mount_point_make(root_of(i), target, i->hostdirs[n].directory);
 		if (r < 0)
 			return cay_fail(err, CAY_E_ENGINE, -r, "make the mount point %s", target);
@@ -310,7 +318,7 @@ int layout_mounts(struct island *i, struct cay_error *err)
 	if (make_mount_points(i, true, err) < 0)
 		return -1;
 	for (uint32_t n = 0; n < p->n_mounts; n++) {
-		const char *target = target_of(p, n);
+		const char *target = layout_target(p, n);
 		_cleanup_(fd_closep) int tree = i->trees[n];
 		int r = mount_place(tree, root_of(i), target);
 
@@ -322,15 +330,15 @@ int layout_mounts(struct island *i, struct cay_error *err)
 
 int layout_seal(struct island *i, struct cay_error *err)
 {
-	return rootfs_seal(i->root_fd, err);
+	return rootfs_seal(i->root_fd, i->plan->writable, err);
 }
 
 int layout_devices(struct island *i, struct cay_error *err)
 {
-	return rootfs_devices(i->root_fd, err);
+	return i->in_template ? rootfs_take_dev(i->root_fd, err) : rootfs_devices(i->root_fd, err);
 }
 
 int layout_enter(struct island *i, struct cay_error *err)
 {
-	return i->in_template ? 0 : rootfs_enter(i->root_fd, err);
+	return i->in_template && !plan_image(i->plan) ? 0 : rootfs_enter(i->root_fd, err);
 }

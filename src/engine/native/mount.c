@@ -52,11 +52,23 @@ int mount_set_attrs(int mount_fd, uint64_t attrs, bool recursive)
 	return sys_mount_setattr(mount_fd, recursive ? AT_RECURSIVE : 0, &attr) < 0 ? -errno : 0;
 }
 
+/* A place below root, whatever lies on the way: no symlink is followed. */
+static int open_point(int root_fd, const char *target, int flags)
+{
+	return sys_openat2(root_fd, target, (uint64_t)(O_PATH | O_CLOEXEC | flags),
+			   RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_SYMLINKS);
+}
+
+bool mount_point_is(int root_fd, const char *target)
+{
+	_cleanup_(fd_closep) int point = open_point(root_fd, target, O_DIRECTORY);
+
+	return point >= 0;
+}
+
 int mount_place(int mount_fd, int root_fd, const char *target)
 {
-	_cleanup_(fd_closep) int point =
-		sys_openat2(root_fd, target, O_PATH | O_CLOEXEC,
-			    RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_SYMLINKS);
+	_cleanup_(fd_closep) int point = open_point(root_fd, target, 0);
 
 	if (point < 0)
 		return -errno;
@@ -72,21 +84,44 @@ int mount_place_own(int mount_fd, int root_fd, const char *target)
 											  : 0;
 }
 
+/* The directory name in dir, made where it is not there; no symlink is followed. */
+static int enter_made(int dir, const char *name)
+{
+	int fd = openat(dir, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+	if (fd < 0 && errno == ENOENT && mkdirat(dir, name, 0755) == 0)
+		fd = openat(dir, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	return fd < 0 ? -errno : fd;
+}
+
 int mount_point_make(int root_fd, const char *target, bool directory)
 {
-	char path[PATH_MAX];
-	size_t len = strlen(target);
+	_cleanup_(fd_closep) int dir = fcntl(root_fd, F_DUPFD_CLOEXEC, 3);
+	char name[NAME_MAX + 1];
 
-	if (len >= sizeof(path))
-		return -ENAMETOOLONG;
-	while (*target == '/')
-		target++;
-	for (const char *p = target; (p = strchr(p, '/')); p++) {
-		(void)snprintf(path, sizeof(path), "%.*s", (int)(p - target), target);
-		if (mkdirat(root_fd, path, 0755) < 0 && errno != EEXIST)
-			return -errno;
+	if (dir < 0)
+		return -errno;
+	for (;;) {
+		size_t len;
+		bool last;
+		int next;
+
+		target += strspn(target, "/");
+		len = strcspn(target, "/");
+		last = target[len] == '\0';
+		if (len == 0)
+			return 0;
+		if (len >= sizeof(name))
+			return -ENAMETOOLONG;
+		(void)snprintf(name, sizeof(name), "%.*s", (int)len, target);
+		if (last && !directory)
+			return mknodat(dir, name, S_IFREG | 0444, 0) < 0 && errno != EEXIST ? -errno
+											    : 0;
+		next = enter_made(dir, name);
+		if (next < 0)
+			return next;
+		(void)close(dir);
+		dir = next;
+		target += len;
 	}
-	if (directory)
-		return mkdirat(root_fd, target, 0755) < 0 && errno != EEXIST ? -errno : 0;
-	return mknodat(root_fd, target, S_IFREG | 0444, 0) < 0 && errno != EEXIST ? -errno : 0;
 }

@@ -30,6 +30,9 @@ int mount_clone_part(int mount_fd, const char *name);
 
 int mount_set_attrs(int mount_fd, uint64_t attrs, bool recursive);
 
+/* Whether there is a directory at target below root, without a symlink on the way. */
+bool mount_point_is(int root_fd, const char *target);
+
 /*
  * Puts the mount at target below root. No symlink is followed on the way:
  * whatever an image has there, the mount lands inside it or nowhere.
@@ -39,5 +42,8 @@ int mount_place(int mount_fd, int root_fd, const char *target);
 /* The same where nothing but our own is on the way, and no look-up needs to be guarded. */
 int mount_place_own(int mount_fd, int root_fd, const char *target);
 
-/* Makes the directories of target below root, and target itself as a directory or empty file. */
+/*
+ * Makes the directories of target below root, and target itself as a directory or empty file. No
+ * symlink is followed.
+ */
 int mount_point_make(int root_fd, const char *target, bool directory);

@@ -13,6 +13,7 @@
 #include "engine/pipes.h"
 #include "engine/watch.h"
 #include "image/host.h"
+#include "image/images.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -302,12 +303,15 @@ static int run_island(struct launcher *l, const struct run *run, struct result *
 
 int native_run(const struct run *run, struct result *ret, struct cay_error *err)
 {
+	char store[PATH_MAX];
 	struct launcher l;
 	int r;
 
 	launcher_init(&l, run->rules);
+	if (plan_image(run->plan) && images_dir(run->settings, store) == 0)
+		l.image_store = store;
 	r = run_island(&l, run, ret, err);
 	launcher_done(&l);
-	ret->image = strdup(HOST_IMAGE);
+	ret->image = strdup(plan_image(run->plan) ? plan_image(run->plan) : HOST_IMAGE);
 	return r;
 }

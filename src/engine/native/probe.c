@@ -187,7 +187,7 @@ static int load_filter(void)
 {
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
 		return errno;
-	return -syscall_filter_load();
+	return -syscall_filter_load(false);
 }
 
 static void probe_filters(struct list *l, const struct surroundings *around)

@@ -113,13 +113,18 @@ static int place_item(int root, const struct host_item *item)
 	return -EINVAL;
 }
 
-/* A tmpfs over base, and an fd of its root as something to place mounts on. */
-static int open_root(const char *base)
+static int make_tmpfs(void)
 {
 	static const struct mount_option options[] = {
 		{"size", "1m"}, {"nr_inodes", "1024"}, {"mode", "0755"}, {0}};
-	_cleanup_(fd_closep) int fs =
-		mount_new("tmpfs", options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
+
+	return mount_new("tmpfs", options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
+}
+
+/* A tmpfs over base, and an fd of its root as something to place mounts on. */
+static int open_root(const char *base)
+{
+	_cleanup_(fd_closep) int fs = make_tmpfs();
 
 	if (fs < 0)
 		return fs;
@@ -149,9 +154,41 @@ int rootfs_build(const char *base, int *ret_root_fd, struct cay_error *err)
 	return 0;
 }
 
-int rootfs_seal(int root_fd, struct cay_error *err)
+static int place_dev(int dev, int root_fd, struct cay_error *err)
 {
-	int r = mount_set_attrs(root_fd, SEAL_ATTRS, true);
+	int r = dev < 0 ? dev : mount_place(dev, root_fd, "dev");
+
+	if (r == -ENOENT || r == -ELOOP || r == -ENOTDIR)
+		return cay_fail(err, CAY_E_IMAGE, -r, "the image has no directory /dev");
+	return r < 0 ? cay_fail(err, CAY_E_ENGINE, -r, "make /dev") : 0;
+}
+
+int rootfs_take_dev(int root_fd, struct cay_error *err)
+{
+	_cleanup_(fd_closep) int dev = open_copy("dev");
+
+	return place_dev(dev, root_fd, err);
+}
+
+int rootfs_add_dev(int root_fd, struct cay_error *err)
+{
+	_cleanup_(fd_closep) int dev = make_tmpfs();
+	int r = 0;
+
+	if (place_dev(dev, root_fd, err) < 0)
+		return -1;
+	for (size_t i = 0; i < n_host_items && r == 0; i++)
+		if (strncmp(host_items[i].path, "dev/", 4) == 0)
+			r = place_item(root_fd, &host_items[i]);
+	if (r == 0)
+		r = mount_set_attrs(dev, SEAL_ATTRS, false);
+	return r < 0 ? cay_fail(err, CAY_E_ENGINE, -r, "make /dev") : 0;
+}
+
+int rootfs_seal(int root_fd, bool writable, struct cay_error *err)
+{
+	uint64_t attrs = writable ? SEAL_ATTRS & ~MOUNT_ATTR_RDONLY : SEAL_ATTRS;
+	int r = mount_set_attrs(root_fd, attrs, true);
 
 	return r < 0 ? cay_fail(err, CAY_E_ENGINE, -r, "make the root read-only") : 0;
 }

@@ -599,6 +599,12 @@ static void emit_filter(struct program *p, const struct target *target, const st
 	answer(p, L_KILL, SECCOMP_RET_KILL_PROCESS);
 }
 
+static bool is_set_id_test(const struct insn *insn)
+{
+	return BPF_CLASS(insn->code) == BPF_JMP && BPF_OP(insn->code) == BPF_JSET &&
+	       insn->k == (S_ISUID | S_ISGID);
+}
+
 static void write_filter(const struct program *p, const struct target *target, const char *path)
 {
 	FILE *f = fopen(path, "we");
@@ -615,6 +621,11 @@ static void write_filter(const struct program *p, const struct target *target, c
 			jumps ? distance(p, i, insn->yes) : 0U,
 			jumps ? distance(p, i, insn->no) : 0U, insn->k, i);
 	}
+	fprintf(f, "};\n/* Where it looks for set-id bits. */\n");
+	fprintf(f, "static const unsigned char seccomp_set_id_tests[] = {");
+	for (size_t i = 0; i < p->len; i++)
+		if (is_set_id_test(&p->insns[i]))
+			fprintf(f, "%zu, ", i);
 	fprintf(f, "};\n");
 	if (ferror(f) || fclose(f) != 0)
 		die("%s: could not be written", path);

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -15,14 +16,15 @@
 
 _Static_assert(ARRAY_LEN(seccomp_filter) <= BPF_MAXINSNS, "the kernel takes no longer filter");
 
-int syscall_filter_load(void)
+int syscall_filter_load(bool may_set_ids)
 {
-	/* The kernel only reads it; its struct knows no const. */
-	const struct sock_fprog prog = {
-		.len = ARRAY_LEN(seccomp_filter),
-		.filter = (struct sock_filter *)seccomp_filter,
-	};
+	struct sock_filter filter[ARRAY_LEN(seccomp_filter)];
+	const struct sock_fprog prog = {.len = ARRAY_LEN(filter), .filter = filter};
 
+	memcpy(filter, seccomp_filter, sizeof(filter));
+	/* A test for no bit at all is one that is never met. */
+	for (size_t i = 0; i < ARRAY_LEN(seccomp_set_id_tests) && may_set_ids; i++)
+		filter[seccomp_set_id_tests[i]].k = 0;
 	if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &prog) < 0)
 		return -errno;
 	return 0;

@@ -411,6 +411,7 @@ static int service_init(struct service *s, int sock, const struct service_config
 			      .may_degrade = config->may_degrade};
 	launcher_init(&s->launcher, config->rules);
 	s->launcher.kept_dir = config->kept_dir;
+	s->launcher.image_store = config->image_store;
 	s->loop = loop_new();
 	if (!s->loop || loop_add(s->loop, &s->asker, EPOLLIN) < 0)
 		return cay_fail(err, CAY_E_ENGINE, errno, "start the launcher");

@@ -8,6 +8,7 @@
 
 struct service_config {
 	const struct mount_rules *rules;
+	const char *image_store;       /* image/images.h; NULL: there are no images */
 	int kept_dir;                  /* kept.h; -1: no workspaces are kept */
 	const struct bare_rules *bare; /* bare_user.h; NULL: nothing runs without an island */
 	const struct limits *maximum;  /* the operator's, for all plans; NULL: only ours */

@@ -26,7 +26,7 @@ static int lay_out_template(struct cay_error *err)
 		return cay_fail(err, CAY_E_ENGINE, errno, "make mounts private");
 	if (rootfs_build("/tmp", &root, err) < 0)
 		return -1;
-	if (rootfs_seal(root, err) < 0 || rootfs_devices(root, err) < 0)
+	if (rootfs_seal(root, false, err) < 0 || rootfs_devices(root, err) < 0)
 		return -1;
 	proc = sys_open_tree(AT_FDCWD, "/proc", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE);
 	if (proc < 0 || sys_move_mount(proc, "", root, "proc", MOVE_MOUNT_F_EMPTY_PATH) < 0)
