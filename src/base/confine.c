@@ -30,6 +30,7 @@ static const uint64_t rights_of[] = {
 	[CONFINE_READ] = FS_READ,
 	[CONFINE_FILE] = FS_FILE,
 	[CONFINE_STATE] = FS_STATE,
+	[CONFINE_TREE] = FS_STATE | LANDLOCK_ACCESS_FS_MAKE_SYM | LANDLOCK_ACCESS_FS_MAKE_FIFO,
 };
 
 int confine_secrets(void)

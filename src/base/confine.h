@@ -25,7 +25,8 @@ struct confine_files {
 	uint64_t known;
 };
 
-enum confine_right { CONFINE_READ, CONFINE_FILE, CONFINE_STATE };
+/* CONFINE_TREE: also what a tree has beside files and directories, but for sockets and devices. */
+enum confine_right { CONFINE_READ, CONFINE_FILE, CONFINE_STATE, CONFINE_TREE };
 
 /*
  * Ports are not bound either, and only with connect connected to. *ret_abi: its version, or 0

@@ -271,7 +271,7 @@ static int make_dir(struct unpacking *u, struct archive_entry *e)
 	if (fd < 0)
 		return failed(u, errno);
 	(void)unlinkat(fd, LAYER_IMPLIED, 0);
-	if (set_xattrs(u, e, fd) < 0 || set_owner(u, e) < 0 || add_bytes(u, LAYER_BLOCK) < 0)
+	if (set_owner(u, e) < 0 || add_bytes(u, LAYER_BLOCK) < 0)
 		return -1;
 	if (fchmod(fd, mode_of(u, e, true)) < 0 || futimens(fd, times) < 0)
 		return failed(u, errno);

@@ -18,16 +18,20 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #define LINE_MAX_BYTES 65536
+#define FDS_MAX        4096
 
 static const struct verb {
 	const char *name, *args;
 	int min, max;
 	image_verb *run;
 } verbs[] = {
+	{"import", "NAME PATH", 2, 2, import_main},
+	{"load", "FILE [NAME]", 1, 2, load_main},
 	{"prune", "[--all]", 0, 0, prune_main},
 	{"rm", "IMAGE...", 1, IMAGES_MAX, rm_main},
 };
@@ -108,6 +112,17 @@ static int parse(struct image_call *call, int argc, char **argv, const struct ve
 	return 0;
 }
 
+/* A merge has the layers open, and two for each directory that it is deep in. */
+static void raise_fds(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur >= FDS_MAX)
+		return;
+	limit.rlim_cur = limit.rlim_max < FDS_MAX ? limit.rlim_max : FDS_MAX;
+	(void)setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 static int run(struct image_call *call, const struct verb *verb, struct cay_error *err)
 {
 	char dir[PATH_MAX];
@@ -134,6 +149,7 @@ int main(int argc, char **argv)
 	(void)setlocale(LC_CTYPE, "C.UTF-8");
 	(void)signal(SIGPIPE, SIG_IGN);
 	(void)umask(022);
+	raise_fds();
 	settings_init(&call.settings);
 	if (parse(&call, argc, argv, &verb, &err) < 0 || run(&call, verb, &err) < 0)
 		code = complain(&call, &err);

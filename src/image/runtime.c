@@ -77,7 +77,7 @@ static bool is_in(const char *path, const char *dir)
 
 static bool is_visible(const struct search *s, const struct place *at, const char *path)
 {
-	return is_in(path, s->places->host_root) || is_in(path, at->root);
+	return s->places->whole || is_in(path, s->places->host_root) || is_in(path, at->root);
 }
 
 /*

@@ -9,6 +9,7 @@
 #include "settings/settings.h"
 #include "spec/runtime.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #define RUNTIMES_MAX 64
@@ -41,6 +42,7 @@ struct runtime_places {
 	const char *const *host_dirs; /* ends with a NULL; an earlier one wins */
 	const char *host_root; /* what an island sees of the host: links out of it do not work */
 	const char *cache_dir; /* NULL: no cache */
+	bool whole;            /* an island sees all there is: an image, which is our root then */
 };
 
 int runtimes_find_in(const struct runtime_places *places, const struct settings *s,

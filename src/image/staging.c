@@ -69,6 +69,20 @@ int staging_take(const struct store *s, const char *name, struct staging *ret,
 	return 0;
 }
 
+int staging_tree(const struct store *s, const struct staging *staging, int *ret_fd,
+		 struct cay_error *err)
+{
+	const int how = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+	_cleanup_(fd_closep) int fd = -1;
+
+	if (mkdirat(staging->fd, STAGING_TREE, 0755) == 0)
+		fd = openat(staging->fd, STAGING_TREE, how);
+	if (fd < 0 || (!s->one_id && fchown(fd, IMAGE_IDS_FIRST, IMAGE_IDS_FIRST) < 0))
+		return cay_fail(err, CAY_E_INTERNAL, errno, "begin a tree in the image store");
+	*ret_fd = take_fd(&fd);
+	return 0;
+}
+
 /* What can't be removed is swept another time. */
 void staging_drop(struct staging *s)
 {

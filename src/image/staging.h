@@ -10,6 +10,7 @@
 struct store;
 
 #define STAGING_NAME_SIZE 96
+#define STAGING_TREE      "tree"
 
 struct staging {
 	int fd; /* -1: none */
@@ -24,6 +25,10 @@ struct staging {
  * name of its own.
  */
 int staging_take(const struct store *s, const char *name, struct staging *ret,
+		 struct cay_error *err);
+
+/* Makes STAGING_TREE in it, the image's root's own. */
+int staging_tree(const struct store *s, const struct staging *staging, int *ret_fd,
 		 struct cay_error *err);
 
 /* Removes it, with all that is in it. */

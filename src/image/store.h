@@ -46,3 +46,6 @@ int store_add_layer(struct store *s, const struct image_layer *layer,
 /* All its layers are there. name (in full) may be NULL; ret_id is of the configuration. */
 int store_add_image(struct store *s, const struct image_parts *parts, const char *name,
 		    char ret_id[IMAGE_ID_SIZE], struct cay_error *err);
+
+/* Of its layers, unpacked; 0 where it is not there. */
+uint64_t store_image_size(const struct store *s, const char *id);
