@@ -192,8 +192,9 @@ static int fail_end(const struct seen *s, const struct web_answer *a, struct cay
 	if (a->end == WEB_UNTRUSTED) {
 		(void)cay_fail(err, CAY_E_IMAGE, 0, "no trusted connection to %s: %s", host,
 			       a->why);
-		return cay_hint(err, "its certificate has to be one that the system trusts; "
-				     "$SSL_CERT_FILE names others");
+		return cay_hint(err, "its certificate has to be one that the system trusts, or "
+				     "$SSL_CERT_FILE; a registry without TLS has to be named by "
+				     "[images] plain_http in the settings");
 	}
 	return cay_fail(err, CAY_E_IMAGE, 0, "%s: %s", host, a->why);
 }
