@@ -1,8 +1,6 @@
 #include "image/ref.h"
 
 #include "base/attr.h"
-#include "base/parse.h"
-#include "core/address.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -34,53 +32,6 @@ static bool take(char *ret, size_t size, const char *text, size_t len, const cha
 	memcpy(ret, text, len);
 	ret[len] = '\0';
 	return true;
-}
-
-static int parse_host(const char *text, size_t len, char ret[DOMAIN_SIZE])
-{
-	bool brackets = len > 2 && text[0] == '[' && text[len - 1] == ']';
-	char bare[ADDRESS_SIZE];
-	struct address a;
-
-	/* A dot at its end would be lost, and with it maybe what says that this is a registry. */
-	if (len == 0 || text[len - 1] == '.')
-		return -EINVAL;
-	if (!brackets && domain_name(text, len, ret) == 0)
-		return 0;
-	if (brackets) {
-		text++;
-		len -= 2;
-	}
-	if (!take(bare, sizeof(bare), text, len, DIGITS "abcdefABCDEF.:") ||
-	    address_parse(bare, &a) < 0 || address_is_v4(&a) == brackets)
-		return -EINVAL;
-	address_text(&a, bare);
-	(void)snprintf(ret, DOMAIN_SIZE, brackets ? "[%s]" : "%s", bare);
-	return 0;
-}
-
-int image_ref_registry(const char *text, size_t len, char ret[IMAGE_REF_REGISTRY_SIZE])
-{
-	const char *end = text + len, *colon = memrchr(text, ':', len);
-	char host[DOMAIN_SIZE], port[sizeof("65535")];
-	uint64_t n;
-
-	/* The last colon of an address in brackets is no port's. */
-	if (colon && end[-1] == ']')
-		colon = NULL;
-	if (parse_host(text, (size_t)((colon ? colon : end) - text), host) < 0)
-		return -EINVAL;
-	if (!colon) {
-		(void)snprintf(ret, IMAGE_REF_REGISTRY_SIZE, "%s", host);
-	} else if (!take(port, sizeof(port), colon + 1, (size_t)(end - colon - 1), DIGITS) ||
-		   parse_u64(port, 1, UINT16_MAX, &n) < 0) {
-		return -EINVAL;
-	} else {
-		(void)snprintf(ret, IMAGE_REF_REGISTRY_SIZE, "%s:%u", host, (unsigned)n);
-	}
-	if (strcmp(ret, HUB_ALIAS) == 0)
-		memcpy(ret, IMAGE_REF_HUB, sizeof(IMAGE_REF_HUB));
-	return 0;
 }
 
 const char *image_ref_host(const char *registry)
@@ -153,7 +104,11 @@ static int parse_registry(const char *text, struct image_ref *ret, const char **
 	if (!slash || !names_registry(text, (size_t)(slash - text)))
 		return 0;
 	*ret_rest = slash + 1;
-	return image_ref_registry(text, (size_t)(slash - text), ret->registry);
+	if (registry_parse(text, (size_t)(slash - text), ret->registry) < 0)
+		return -EINVAL;
+	if (strcmp(ret->registry, HUB_ALIAS) == 0)
+		memcpy(ret->registry, IMAGE_REF_HUB, sizeof(IMAGE_REF_HUB));
+	return 0;
 }
 
 static int parse_repository(const char *name, size_t len, struct image_ref *ret)

@@ -7,22 +7,21 @@
  */
 #pragma once
 
-#include "core/domain.h"
 #include "core/error.h"
+#include "core/registry.h"
 #include "spec/image.h"
 
-#define IMAGE_REF_REGISTRY_SIZE   (DOMAIN_SIZE + 6) /* with its port */
 #define IMAGE_REF_REPOSITORY_SIZE 256
 #define IMAGE_REF_TAG_SIZE        129
-#define IMAGE_REF_SIZE                                                              \
-	(IMAGE_REF_REGISTRY_SIZE + IMAGE_REF_REPOSITORY_SIZE + IMAGE_REF_TAG_SIZE + \
-	 sizeof("@sha256:") + IMAGE_ID_SIZE)
+#define IMAGE_REF_SIZE                                                                         \
+	(REGISTRY_SIZE + IMAGE_REF_REPOSITORY_SIZE + IMAGE_REF_TAG_SIZE + sizeof("@sha256:") + \
+	 IMAGE_ID_SIZE)
 
 /* Docker Hub's name in references. */
 #define IMAGE_REF_HUB "docker.io"
 
 struct image_ref {
-	char registry[IMAGE_REF_REGISTRY_SIZE]; /* a name or an address, [::1]; maybe :PORT */
+	char registry[REGISTRY_SIZE]; /* a name or an address, [::1]; maybe :PORT */
 	char repository[IMAGE_REF_REPOSITORY_SIZE];
 	char tag[IMAGE_REF_TAG_SIZE]; /* "": none */
 	char digest[IMAGE_ID_SIZE];   /* the SHA-256 in hexadecimal; "": none */
@@ -33,9 +32,6 @@ int image_ref_parse(const char *text, struct image_ref *ret, struct cay_error *e
 
 /* In full: one text for each reference, however it was written. */
 void image_ref_text(const struct image_ref *ref, char ret[IMAGE_REF_SIZE]);
-
-/* HOST or HOST:PORT, normalised. -EINVAL: it is none. */
-int image_ref_registry(const char *text, size_t len, char ret[IMAGE_REF_REGISTRY_SIZE]);
 
 /* Whom to ask: the host, with its port, behind the registry's name. */
 const char *image_ref_host(const char *registry);

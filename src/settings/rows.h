@@ -24,6 +24,8 @@ enum row_kind {
 	ROW_WORDS,      /* a struct strv of words without white space: references, globs of them */
 	ROW_ALIASES,    /* a struct strv of NAME=REFERENCE */
 	ROW_PULL,       /* an enum pull */
+	ROW_REGISTRIES, /* a struct strv of registries' names, as core/registry.h writes them */
+	ROW_MIRRORS,    /* a struct strv of REGISTRY=URL, the same */
 	ROW_ADDRESSES,  /* a struct strv of rules for addresses (core/address.h) */
 };
 

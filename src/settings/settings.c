@@ -63,6 +63,8 @@ void settings_done(struct settings *s)
 	free(s->images_store);
 	strv_done(&s->images_allow);
 	strv_done(&s->images_aliases);
+	strv_done(&s->images_mirrors);
+	strv_done(&s->images_plain_http);
 	for (size_t i = 0; i < s->n_languages; i++) {
 		free(s->languages[i].name);
 		free(s->languages[i].prefer);

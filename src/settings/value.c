@@ -5,6 +5,7 @@
 #include "base/strv.h"
 #include "core/address.h"
 #include "core/egress.h"
+#include "core/registry.h"
 #include "settings/settings.h"
 #include "spec/spec.h"
 
@@ -217,6 +218,33 @@ static int add_alias(struct strv *list, const char *key, const char *text, struc
 	return add(list, text, err);
 }
 
+static int add_registry(struct strv *list, const char *key, const char *text, struct cay_error *err)
+{
+	char registry[REGISTRY_SIZE];
+
+	if (registry_parse(text, strlen(text), registry) < 0)
+		return cay_fail(err, CAY_E_INVALID, 0,
+				"%s can't be '%.64s': expected a registry such as example.org:5000",
+				key, text);
+	return add(list, registry, err);
+}
+
+static int add_mirror(struct strv *list, const char *key, const char *text, struct cay_error *err)
+{
+	size_t len = strcspn(text, "=");
+	char registry[REGISTRY_SIZE], url[REGISTRY_URL_SIZE];
+	int r;
+
+	if (!text[len] || registry_parse(text, len, registry) < 0 ||
+	    registry_url_parse(text + len + 1, url) < 0)
+		return cay_fail(err, CAY_E_INVALID, 0,
+				"%s can't be '%.64s': expected REGISTRY=URL, such as "
+				"docker.io=https://mirror.example.org",
+				key, text);
+	r = strv_addf(list, "%s=%s", registry, url);
+	return r < 0 ? keep_failed(r, err) : 0;
+}
+
 static const char *const pull_names[PULLS] = {[PULL_MISSING] = "missing", [PULL_NEVER] = "never"};
 
 static int set_pull(enum pull *value, const char *key, const char *text, struct cay_error *err)
@@ -297,6 +325,12 @@ int value_set(void *base, const struct row *row, const char *text, ssize_t *ret_
 	case ROW_ALIASES:
 		*ret_index = (ssize_t)list->len;
 		return add_alias(list, row->key, text, err);
+	case ROW_REGISTRIES:
+		*ret_index = (ssize_t)list->len;
+		return add_registry(list, row->key, text, err);
+	case ROW_MIRRORS:
+		*ret_index = (ssize_t)list->len;
+		return add_mirror(list, row->key, text, err);
 	case ROW_PULL:
 		return set_pull(field, row->key, text, err);
 	case ROW_ADDRESSES:
@@ -404,6 +438,8 @@ void value_show(const void *base, const struct row *row, value_show_fn *fn, void
 	case ROW_ADDRESSES:
 	case ROW_WORDS:
 	case ROW_ALIASES:
+	case ROW_REGISTRIES:
+	case ROW_MIRRORS:
 		for (size_t i = 0; i < list->len; i++)
 			fn(ctx, row->key, (ssize_t)i, list->items[i]);
 		break;

@@ -315,12 +315,12 @@ static void shows_origins(void **state)
 	(void)state;
 	settings_init(&s);
 	settings_show(&s, count_origin, n);
-	assert_int_equal(n[0], 2 * n_limit_rows + 23);
+	assert_int_equal(n[0], 2 * n_limit_rows + 25);
 	assert_int_equal(n[1], 0);
 	parse(&s, "F", "[limits]\nmemory=1g\n[mounts]\nread=/a\nread=/b\n");
 	n[0] = 0;
 	settings_show(&s, count_origin, n);
-	assert_int_equal(n[0], 2 * n_limit_rows + 25);
+	assert_int_equal(n[0], 2 * n_limit_rows + 27);
 	assert_int_equal(n[1], 3);
 }
 
@@ -406,9 +406,13 @@ static void example_is_true(void **state)
 	assert_int_equal(all.serve_direct_over_tcp, s.serve_direct_over_tcp);
 	assert_non_null(all.serve_direct_user);
 	assert_string_equal(all.images_store, "/var/lib/cay-images");
+	assert_int_equal(all.images_budget, s.images_budget);
 	assert_int_equal(all.images_allow.len, 1);
 	assert_int_equal(all.images_aliases.len, 1);
 	assert_int_equal(all.images_pull, s.images_pull);
+	assert_int_equal(all.images_mirrors.len, 1);
+	assert_int_equal(all.images_plain_http.len, 1);
+	assert_int_equal(all.images_stall_timeout, s.images_stall_timeout);
 	assert_int_equal(settings_language(&all, "python")->images.len, 1);
 }
 
@@ -419,7 +423,9 @@ static void images_are_checked(void **state)
 	(void)state;
 	settings_init(&s);
 	assert_int_equal(s.images_pull, PULL_MISSING);
-	parse(&s, "F", "[images]\npull = never\nallow = ghcr.io/me/*\nalias = a=b:1\n");
+	assert_int_equal(s.images_budget, 0);
+	parse(&s, "F", "[images]\nbudget = 20g\npull = never\nallow = ghcr.io/me/*\nalias = a=b:1\n");
+	assert_int_equal(s.images_budget, 20ull << 30);
 	assert_int_equal(s.images_pull, PULL_NEVER);
 	check_refused("[images]\nstore = images\n",
 		      "F:2: store can't be 'images': expected an absolute path", "");
@@ -432,6 +438,29 @@ static void images_are_checked(void **state)
 		      "");
 	check_refused("[images]\nalias = a=\n",
 		      "F:2: alias can't be 'a=': expected NAME=IMAGE, the name in small letters",
+		      "");
+}
+
+static void registries_are_checked(void **state)
+{
+	_cleanup_(settings_done) struct settings s;
+
+	(void)state;
+	settings_init(&s);
+	parse(&s, "F", "[images]\nmirror = Docker.io=http://[::1]:5000/a/\nplain_http = B:05\n");
+	assert_string_equal(s.images_mirrors.items[0], "docker.io=http://[::1]:5000/a");
+	assert_string_equal(s.images_plain_http.items[0], "b:5");
+	check_refused("[images]\nmirror = https://a.b\n",
+		      "F:2: mirror can't be 'https://a.b': expected REGISTRY=URL, such as "
+		      "docker.io=https://mirror.example.org",
+		      "");
+	check_refused("[images]\nmirror = a=file:///x\n",
+		      "F:2: mirror can't be 'a=file:///x': expected REGISTRY=URL, such as "
+		      "docker.io=https://mirror.example.org",
+		      "");
+	check_refused("[images]\nplain_http = http://a\n",
+		      "F:2: plain_http can't be 'http://a': expected a registry such as "
+		      "example.org:5000",
 		      "");
 }
 
@@ -658,6 +687,7 @@ int main(void)
 		cmocka_unit_test(shows_origins),
 		cmocka_unit_test(example_is_true),
 		cmocka_unit_test(images_are_checked),
+		cmocka_unit_test(registries_are_checked),
 		FILE_TEST(lists_files),
 		FILE_TEST(loads_in_order),
 		FILE_TEST(loads_text),
