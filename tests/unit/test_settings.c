@@ -405,7 +405,7 @@ static void example_is_true(void **state)
 	assert_int_equal(all.serve_mode, s.serve_mode);
 	assert_int_equal(all.serve_direct_over_tcp, s.serve_direct_over_tcp);
 	assert_non_null(all.serve_direct_user);
-	assert_string_equal(all.images_store, "/var/lib/cay/images");
+	assert_string_equal(all.images_store, "/var/lib/cay-images");
 	assert_int_equal(all.images_budget, s.images_budget);
 	assert_int_equal(all.images_allow.len, 1);
 	assert_int_equal(all.images_aliases.len, 1);
