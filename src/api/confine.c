@@ -2,9 +2,11 @@
 
 #include "base/attr.h"
 #include "base/confine.h"
+#include "image/images.h"
 
 #include <errno.h>
 #include <seccomp.h>
+#include <stdio.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
@@ -22,6 +24,22 @@ static const char *const readable[] = {
 	"/dev/urandom",
 };
 
+/* What images there are, and nothing that is in one. */
+static int allow_images(const struct confine_files *f, const struct settings *s)
+{
+	static const char *const parts[] = {"names", "records"};
+	char dir[PATH_MAX], path[PATH_MAX + 16];
+	int r = images_dir(s, dir);
+
+	if (r < 0)
+		return r == -ENOENT ? 0 : r;
+	for (size_t i = 0; r == 0 && i < ARRAY_LEN(parts); i++) {
+		(void)snprintf(path, sizeof(path), "%s/%s", dir, parts[i]);
+		r = confine_files_allow(f, path, CONFINE_READ);
+	}
+	return r;
+}
+
 static int confine_to_files(const struct settings *s, int state, int *ret_abi)
 {
 	struct confine_files f;
@@ -37,6 +55,8 @@ static int confine_to_files(const struct settings *s, int state, int *ret_abi)
 	for (size_t i = 0; i < s->n_languages; i++)
 		for (size_t k = 0; r == 0 && k < s->languages[i].paths.len; k++)
 			r = confine_files_allow(&f, s->languages[i].paths.items[k], CONFINE_READ);
+	if (r == 0)
+		r = allow_images(&f, s);
 	return confine_files_end(&f, r);
 }
 

@@ -7,6 +7,7 @@
 #include "api/exchange.h"
 #include "api/files.h"
 #include "api/health.h"
+#include "api/images.h"
 #include "api/keys.h"
 #include "api/logs.h"
 #include "api/metrics.h"
@@ -57,6 +58,9 @@ const struct route *const api_routes[] = {
 	&route_key_revoke,
 	&route_metrics,
 	&route_runtime_list,
+	&route_image_list,
+	&route_image_pull,
+	&route_image_remove,
 	NULL,
 };
 /* clang-format on */

@@ -271,7 +271,7 @@ static int make_order(struct api *api, const struct run_ask *ask, const struct m
 		return sandbox_order(ask->on, ask->body, left_ms, ret, err);
 	if (left_ms && (s.maximum.cpu_time_ms == 0 || left_ms < s.maximum.cpu_time_ms))
 		s.maximum.cpu_time_ms = left_ms;
-	r = job_order_make(ret, &s, ask->body, err);
+	r = job_order_make(ret, &s, ask->body, NULL, err);
 	ret->settings = &api->settings; /* ours are gone in a moment */
 	run_direct_order(mode, ask->peer, ret);
 	return r;

@@ -136,7 +136,7 @@ static void answer_dry(struct exchange *x, struct request_body *body)
 	    sandbox_plan(api->sandboxes, &c->viewer.owner, &settings, body, &plan, &err) < 0) {
 		exchange_fail(x, &err);
 	} else {
-		j = sandbox_dry_json(plan);
+		j = sandbox_dry_json(plan, body->spec.image);
 		exchange_respond_json(x, 200, j);
 	}
 	free(plan);

@@ -9,7 +9,9 @@
 #include <seccomp.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #define FS_READ (LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR)
 #define FS_STATE                                                                 \
@@ -28,6 +30,7 @@ static const uint64_t rights_of[] = {
 	[CONFINE_READ] = FS_READ,
 	[CONFINE_FILE] = FS_FILE,
 	[CONFINE_STATE] = FS_STATE,
+	[CONFINE_TREE] = FS_STATE | LANDLOCK_ACCESS_FS_MAKE_SYM | LANDLOCK_ACCESS_FS_MAKE_FIFO,
 };
 
 int confine_secrets(void)
@@ -75,6 +78,33 @@ int confine_files_allow(const struct confine_files *f, const char *path, enum co
 	return fd < 0 ? 0 : confine_files_allow_fd(f, fd, right);
 }
 
+int confine_files_allow_names(const struct confine_files *f)
+{
+	static const char *const readable[] = {
+		"/etc/resolv.conf",
+		"/etc/hosts",
+		"/etc/nsswitch.conf",
+		"/etc/gai.conf",
+		"/etc/host.conf",
+		"/etc/services",
+		"/etc/localtime",
+		"/run/systemd/resolve",
+		"/run/resolvconf",
+		"/run/NetworkManager",
+		"/usr/lib",
+		"/usr/lib64",
+		"/lib",
+		"/lib64",
+		"/usr/share/zoneinfo",
+		"/dev/urandom",
+	};
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < ARRAY_LEN(readable); i++)
+		r = confine_files_allow(f, readable[i], CONFINE_READ);
+	return r;
+}
+
 int confine_files_end(struct confine_files *f, int r)
 {
 	if (r == 0 && sys_landlock_restrict(f->fd) < 0)
@@ -93,5 +123,32 @@ int confine_calls(void *filter, uint32_t action, const char *const *names, size_
 		/* One that this architecture has not: libseccomp leaves it out. */
 		r = nr == __NR_SCMP_ERROR ? -EINVAL : seccomp_rule_add(filter, action, nr, 0);
 	}
+	return r;
+}
+
+int confine_to_sockets(void *filter)
+{
+	static const unsigned families[] = {AF_INET, AF_INET6}, types[] = {SOCK_STREAM, SOCK_DGRAM};
+	int r = 0;
+
+	for (size_t f = 0; f < ARRAY_LEN(families); f++)
+		for (size_t t = 0; r == 0 && t < ARRAY_LEN(types); t++)
+			r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(socket), 2,
+					     SCMP_A0_32(SCMP_CMP_EQ, families[f]),
+					     SCMP_A1_32(SCMP_CMP_MASKED_EQ, 0xf, types[t]));
+	return r;
+}
+
+/* abort() is a signal to itself; to others none goes, nor by way of an fd (F_SETOWN, F_SETSIG). */
+int confine_to_own_signals(void *filter)
+{
+	static const unsigned commands[] = {F_GETFD, F_SETFD,         F_GETFL,
+					    F_SETFL, F_DUPFD_CLOEXEC, F_SETPIPE_SZ};
+	int r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(tgkill), 1,
+				 SCMP_A0_32(SCMP_CMP_EQ, (unsigned)getpid()));
+
+	for (size_t n = 0; r == 0 && n < ARRAY_LEN(commands); n++)
+		r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(fcntl), 1,
+				     SCMP_A1_32(SCMP_CMP_EQ, commands[n]));
 	return r;
 }

@@ -25,7 +25,8 @@ struct confine_files {
 	uint64_t known;
 };
 
-enum confine_right { CONFINE_READ, CONFINE_FILE, CONFINE_STATE };
+/* CONFINE_TREE: also what a tree has beside files and directories, but for sockets and devices. */
+enum confine_right { CONFINE_READ, CONFINE_FILE, CONFINE_STATE, CONFINE_TREE };
 
 /*
  * Ports are not bound either, and only with connect connected to. *ret_abi: its version, or 0
@@ -35,8 +36,16 @@ int confine_files_begin(bool connect, struct confine_files *ret, int *ret_abi);
 int confine_files_allow_fd(const struct confine_files *f, int fd, enum confine_right right);
 /* What is not there, or not for us, need not be allowed. */
 int confine_files_allow(const struct confine_files *f, const char *path, enum confine_right right);
+/* How the host resolves names, and what libraries look at for it and for themselves. */
+int confine_files_allow_names(const struct confine_files *f);
 /* r: what came of it before; unless that is 0, it is returned and nothing else done. */
 int confine_files_end(struct confine_files *f, int r);
 
 /* Adds a rule to a filter of libseccomp's for each call, by name. */
 int confine_calls(void *filter, uint32_t action, const char *const *names, size_t n);
+
+/* The same for sockets of TCP and UDP, and no others. */
+int confine_to_sockets(void *filter);
+
+/* And for fcntl() and tgkill(), without signals to other processes. */
+int confine_to_own_signals(void *filter);

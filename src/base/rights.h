@@ -8,6 +8,7 @@
 /* Ids that are nobody's, below those of islands: one for each kind of process. */
 #define RIGHTS_ID_API    (0x70000000u - 1)
 #define RIGHTS_ID_EGRESS (0x70000000u - 2)
+#define RIGHTS_ID_FETCH  (0x70000000u - 3)
 
 /*
  * Root becomes these ids; everybody is without capabilities and may gain none. Between fork and

@@ -70,6 +70,14 @@ static char **find_env(const struct strv *v, const char *name)
 	return NULL;
 }
 
+bool strv_has(const struct strv *v, const char *s)
+{
+	for (size_t i = 0; i < v->len; i++)
+		if (strcmp(v->items[i], s) == 0)
+			return true;
+	return false;
+}
+
 int strv_set_env(struct strv *v, const char *name, const char *value)
 {
 	char **old = find_env(v, name);

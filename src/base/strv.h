@@ -4,6 +4,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #define STRV_MAX 65536
@@ -18,6 +19,8 @@ void strv_done(struct strv *v);
 /* 0, -ENOMEM, or -E2BIG past STRV_MAX. */
 int strv_add(struct strv *v, const char *s);
 int strv_addf(struct strv *v, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+bool strv_has(const struct strv *v, const char *s);
 
 /* Sets NAME=VALUE in an environment list; a later value replaces an earlier one. */
 int strv_set_env(struct strv *v, const char *name, const char *value);

@@ -11,7 +11,7 @@
 #include "cli/bench_peers.h"
 #include "cli/run_language.h"
 #include "cli/spec_options.h"
-#include "image/runtime.h"
+#include "image/runtime_choose.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -301,7 +301,7 @@ static int bench(struct request *q, const char *file, struct cay_error *err)
 
 	settings_init(&settings);
 	if (take_snippet(q, file, err) < 0 || settings_load(&settings, err) < 0 ||
-	    runtime_choose(&settings, q->spec.language, q->spec.version, &rt, err) < 0)
+	    runtime_choose(&settings, q->spec.language, q->spec.version, NULL, &rt, err) < 0)
 		return -1;
 	return compare(q, &settings, &rt, err);
 }

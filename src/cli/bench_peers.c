@@ -115,7 +115,7 @@ static int make_cay(const struct snippet *s, const struct plan *plan _unused_, s
 	if (n < 0)
 		return cay_fail(err, CAY_E_INTERNAL, errno, "find cay itself");
 	self[n] = '\0';
-	ADD(&w, self, "run", "-l");
+	ADD(&w, self, "run", "--image", IMAGE_HOST, "-l"); /* as the others have it */
 	if (w.error == 0)
 		w.error = rt->version[0]
 				  ? strv_addf(&p->argv, "%s@%s", rt->language->name, rt->version)

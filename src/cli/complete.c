@@ -12,6 +12,8 @@
 #include "base/json.h"
 #include "cli/options.h"
 #include "cli/remote_sandbox.h"
+#include "image/images.h"
+#include "image/naming.h"
 #include "image/runtime.h"
 #include "settings/settings.h"
 #include "spec/request.h"
@@ -58,10 +60,12 @@ static void offer_runtimes_of(const struct typed *t, const struct settings *sett
 			      const struct language *language, const char *word)
 {
 	struct runtimes found = {0};
+	char images[PATH_MAX];
 	struct cay_error err;
 
 	if (strncmp(word, t->text, strcspn(t->text, "@")) != 0 ||
-	    runtimes_find(settings, language, &found, &err) < 0)
+	    runtimes_find(settings, language, images_dir(settings, images) < 0 ? NULL : images,
+			  &found, &err) < 0)
 		return;
 	for (size_t i = 0; i < found.len; i++) {
 		const struct runtime *rt = &found.items[i];
@@ -143,6 +147,24 @@ static void offer_sandboxes(const struct typed *t, const char *label _unused_)
 	}
 }
 
+/* Those in the store, as people write them. */
+static void offer_images(const struct typed *t, const char *label _unused_)
+{
+	_cleanup_(settings_done) struct settings settings;
+	_cleanup_(strv_done) struct strv names = {0};
+	char dir[PATH_MAX], brief[IMAGE_REF_SIZE];
+	struct cay_error err;
+
+	settings_init(&settings);
+	if (settings_load(&settings, &err) < 0 || images_dir(&settings, dir) < 0 ||
+	    images_names(dir, &names) < 0)
+		return;
+	for (size_t i = 0; i < names.len; i++) {
+		image_name_short(names.items[i], brief);
+		offer(t, brief, "");
+	}
+}
+
 /* By what a label in a help text begins with. */
 static const struct {
 	const char *label;
@@ -154,6 +176,7 @@ static const struct {
 	{"LANGUAGE", offer_language_names},
 	{"VERB", offer_verbs},
 	{"SANDBOX", offer_sandboxes},
+	{"IMAGE", offer_images},
 };
 
 static void offer_argument(const struct typed *t, const char *label)

@@ -202,6 +202,12 @@ int remote_request(const struct spec *s, enum request_place place, struct json *
 		return -1;
 	if (s->workdir && remote_request_str(j, "workdir", s->workdir, "--workdir", err) < 0)
 		return -1;
+	if (s->image && remote_request_str(j, "image", s->image, "--image", err) < 0)
+		return -1;
+	if (s->writable)
+		json_set_bool(j, "writable", true);
+	if (s->as_root)
+		json_set_str(j, "user", "root");
 	set_limits(j, &s->limits);
 	set_network(j, &s->network);
 	if (s->allow_degraded)

@@ -7,6 +7,7 @@
 #include "base/buf.h"
 #include "base/fd.h"
 #include "base/json.h"
+#include "cli/image_program.h"
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/run.h"
@@ -18,7 +19,8 @@
 #include "cli/spec_options.h"
 #include "core/result.h"
 #include "engine/engine.h"
-#include "image/runtime.h"
+#include "image/choose.h"
+#include "image/images.h"
 #include "policy/plan.h"
 #include "spec/spec.h"
 
@@ -56,22 +58,6 @@ static OPTION_SETTER(set_engine)
 	return spec_set_engine(&((struct run_options *)ctx)->spec, value, err);
 }
 
-static OPTION_SETTER(set_image)
-{
-	if (strcmp(value, "host") == 0)
-		return 0;
-	(void)cay_fail(err, CAY_E_UNSUPPORTED, 0, "--image %.128s is not supported yet", value);
-	return cay_hint(err, "islands are made of this machine's own /usr: leave --image out");
-}
-
-static OPTION_SETTER(set_user)
-{
-	if (strcmp(value, "cay") == 0)
-		return 0;
-	(void)cay_fail(err, CAY_E_UNSUPPORTED, 0, "--user %.64s is not supported yet", value);
-	return cay_hint(err, "programs run as the island's user cay: leave --user out");
-}
-
 static OPTION_SETTER(refuse)
 {
 	(void)cay_fail(err, CAY_E_UNSUPPORTED, 0, "--%s is not supported yet", row->name);
@@ -106,11 +92,14 @@ static const struct option_row rows[] = {
 	{'w', "workdir", "PATH", "working directory (/workspace)", .set = spec_option_workdir},
 	{0, "put", "SRC[:DEST]", "a file or directory in, before", .set = set_put},
 	{0, "get", "GLOB[:DEST]", "files out of the workspace, after", .set = set_get},
-	{0, "image", "REF", NULL, .set = set_image},
+	{0, "image", "IMAGE", "what the island is made of (host), or an image's id",
+	 .set = spec_option_image},
 	{0, "engine", "auto|native|direct", "auto (default); direct is no sandbox",
 	 .set = set_engine},
-	{0, "writable", NULL, NULL, .set = refuse},
-	{0, "user", "NAME", NULL, .set = set_user},
+	{0, "writable", NULL, "an image's files can be changed, and are lost",
+	 OPTION_STORE(struct spec, writable)},
+	{0, "user", "root", "root on the island, not the image's user or cay",
+	 .set = spec_option_user},
 	{0, "sandbox", "ID", "in a live sandbox, by its id or name",
 	 OPTION_STORE(struct run_options, sandbox)},
 	{0, "json", NULL, "the result as JSON on standard output",
@@ -243,10 +232,14 @@ static int decide_script(struct run_options *q, struct run_files *f, struct cay_
 	return s->kind == SPEC_CODE ? script_of_code(s, &f->script, err) : 0;
 }
 
-static void describe(const struct run_options *q, const struct runtime *rt, const char *id,
-		     struct result *ret)
+static void describe(const struct run_options *q, const struct runtime *rt, const char *image,
+		     const char *id, struct result *ret)
 {
 	(void)snprintf(ret->id, sizeof(ret->id), "%s", id);
+	if (ret->image) {
+		free(ret->image);
+		ret->image = strdup(image);
+	}
 	if (q->spec.engine == ENGINE_DIRECT)
 		ret->engine_reason = strdup("asked for by name: no sandbox");
 	if (rt) {
@@ -289,7 +282,8 @@ static int report(const struct run_options *q, struct output *o, struct result *
 }
 
 static int carry_out(struct run_options *q, const struct settings *settings,
-		     const struct runtime *rt, struct run_files *files, struct cay_error *err)
+		     const struct runtime *rt, const struct image_choice *on,
+		     struct run_files *files, struct cay_error *err)
 {
 	_cleanup_(mount_rules_done) struct mount_rules rules = {0};
 	_cleanup_(result_done) struct result res = {0};
@@ -301,12 +295,12 @@ static int carry_out(struct run_options *q, const struct settings *settings,
 	int r;
 
 	if (choose_engine(q, settings, &engine, err) < 0 ||
-	    plan_make(&q->spec, settings, rt, NULL, run_files_path(files), &plan, err) < 0)
+	    plan_make(&q->spec, settings, rt, on->image, run_files_path(files), &plan, err) < 0)
 		return -1;
 	/* Rules cost a look at passwd: only where something is mounted. */
 	r = plan->n_mounts > 0 ? cli_mount_rules(settings, &rules, err) : 0;
 	if (r == 0 && q->dry_run) {
-		r = run_dry(plan, &rules, rt, engine, q->json, err);
+		r = run_dry(plan, &rules, rt, on->name, engine, q->json, err);
 		free(plan);
 		return r;
 	}
@@ -326,7 +320,7 @@ static int carry_out(struct run_options *q, const struct settings *settings,
 	run.sink = output_sink(&out);
 	run_files_attach(files, &run, &res);
 	r = engine_run(engine, &run, &res, err);
-	describe(q, rt, plan->id, &res);
+	describe(q, rt, on->name, plan->id, &res);
 	if (r == 0)
 		r = report(q, &out, &res);
 	output_done(&out);
@@ -351,10 +345,25 @@ static int pass_place(struct spec *s, struct cay_error *err)
 	return 0;
 }
 
+/* One that is not in the store is pulled, unless the operator does not want that. */
+static int choose(struct run_options *q, const struct settings *s, struct image_choice *ret,
+		  struct runtime *rt, struct cay_error *err)
+{
+	if (image_choose(s, &q->spec, ret, rt, err) == 0)
+		return 0;
+	if (err->code != CAY_E_IMAGE || !q->spec.image || s->images_pull == PULL_NEVER ||
+	    image_id_prefix(ret->name))
+		return -1;
+	if (image_program_pull(ret->name, q->json, err) < 0)
+		return -1;
+	return image_choose(s, &q->spec, ret, rt, err);
+}
+
 static int run_request(struct run_options *q, struct cay_error *err)
 {
 	_cleanup_(settings_done) struct settings settings = {0};
 	_cleanup_(run_files_done) struct run_files files = {0};
+	_cleanup_(image_choice_done) struct image_choice on = {0};
 	struct runtime rt;
 	bool has_runtime = q->spec.kind != SPEC_ARGV;
 	int code = 0, r;
@@ -367,14 +376,13 @@ static int run_request(struct run_options *q, struct cay_error *err)
 		return r < 0 ? -1 : code;
 	if (settings_load(&settings, err) < 0)
 		return -1;
-	if (has_runtime &&
-	    runtime_choose(&settings, q->spec.language, q->spec.version, &rt, err) < 0)
+	if (choose(q, &settings, &on, &rt, err) < 0)
 		return -1;
 	if (run_files_init(&files, &q->spec, &settings, q->json, err) < 0)
 		return -1;
 	if (decide_script(q, &files, err) < 0)
 		return -1;
-	return carry_out(q, &settings, has_runtime ? &rt : NULL, &files, err);
+	return carry_out(q, &settings, has_runtime ? &rt : NULL, &on, &files, err);
 }
 
 /* A whole run, its error told; returns the exit code. */

@@ -6,7 +6,6 @@
 #include "core/limit.h"
 #include "engine/dry.h"
 #include "engine/native/hostdir.h"
-#include "image/host.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -54,14 +53,13 @@ static int mounts_json(const struct plan *p, const struct mount_rules *rules, st
 }
 
 static int print_json(const struct plan *p, const struct mount_rules *rules,
-		      const struct runtime *rt, const struct engine *engine, struct cay_error *err)
+		      const struct runtime *rt, const struct dry_engine *by, struct cay_error *err)
 {
 	struct json *mounts;
 
 	if (mounts_json(p, rules, &mounts, err) < 0)
 		return -1;
-	return cli_print_json(dry_json(
-		p, rt, &(struct dry_engine){.engine = engine, .reason = "", .user = ""}, mounts));
+	return cli_print_json(dry_json(p, rt, by, mounts));
 }
 
 static void print_limits(const struct limits *l)
@@ -76,11 +74,15 @@ static void print_limits(const struct limits *l)
 	}
 }
 
-static int print_mounts(const struct plan *p, const struct mount_rules *rules,
+static int print_mounts(const struct plan *p, const struct mount_rules *rules, const char *image,
 			struct cay_error *err)
 {
-	(void)printf("mount    %-10s /usr and parts of /etc of this machine (image %s)\n", "ro",
-		     HOST_IMAGE);
+	if (plan_image(p))
+		(void)printf("mount    %-10s / of the image %.200s\n", p->writable ? "rw" : "ro",
+			     image);
+	else
+		(void)printf("mount    %-10s /usr and parts of /etc of this machine (image %s)\n",
+			     "ro", image);
 	(void)printf("mount    %-10s /tmp, /dev/shm%s: one tmpfs of the size of the disk limit\n",
 		     "rw", p->scratch_workspace ? ", /workspace" : "");
 	for (uint32_t n = 0; n < p->n_mounts; n++) {
@@ -103,10 +105,14 @@ static void print_words(const char *label, const struct plan *p, struct plan_lis
 }
 
 int run_dry(const struct plan *plan, const struct mount_rules *rules, const struct runtime *runtime,
-	    const struct engine *engine, bool json, struct cay_error *err)
+	    const char *image, const struct engine *engine, bool json, struct cay_error *err)
 {
 	if (json)
-		return print_json(plan, rules, runtime, engine, err);
+		return print_json(
+			plan, rules, runtime,
+			&(struct dry_engine){
+				.engine = engine, .reason = "", .image = image, .user = ""},
+			err);
 	(void)printf("engine   %s\n", spec_engine_name(engine->id));
 	if (runtime)
 		(void)printf("runtime  %s %s (%s)\n", runtime->language->name, runtime->version,
@@ -123,7 +129,7 @@ int run_dry(const struct plan *plan, const struct mount_rules *rules, const stru
 		(void)printf("denied   nothing: the program runs on this machine as you do\n");
 		return 0;
 	}
-	if (print_mounts(plan, rules, err) < 0)
+	if (print_mounts(plan, rules, image, err) < 0)
 		return -1;
 	for (unsigned n = 0; engine->enforced(n); n++)
 		(void)printf("enforce  %s\n", engine->enforced(n));

@@ -7,5 +7,6 @@
 #include "engine/engine.h"
 #include "spec/runtime.h"
 
+/* image: what the island would be made of, by name. */
 int run_dry(const struct plan *plan, const struct mount_rules *rules, const struct runtime *runtime,
-	    const struct engine *engine, bool json, struct cay_error *err);
+	    const char *image, const struct engine *engine, bool json, struct cay_error *err);

@@ -8,6 +8,7 @@
 #include "cli/options.h"
 #include "cli/remote.h"
 #include "core/error.h"
+#include "image/runtime_images.h"
 #include "image/runtime_list.h"
 #include "settings/settings.h"
 #include "spec/language.h"
@@ -103,6 +104,7 @@ static int list_found(struct listing *l, const struct language *language, const 
 	const char *version = cell(l, rt, "version"), *reason = cell(l, rt, "reason");
 	const char *program = cell(l, rt, "program"), *tool = cell(l, rt, "tool");
 	const char *source = cell(l, rt, "source"), *lacks = cell(l, rt, "lacks");
+	const char *image = cell(l, rt, "image");
 	int r = begin_row(l, language->name, version ? version : "-",
 			  lacks    ? "unusable"
 			  : reason ? reason
@@ -112,9 +114,13 @@ static int list_found(struct listing *l, const struct language *language, const 
 		r = end_row(l, "%s", program ? program : "?");
 	if (r == 0 && tool && !language->tool_beside)
 		r = end_row(l, ", %s", tool);
-	if (r == 0 && source && strcmp(source, "host") != 0)
+	if (r == 0 && image)
+		r = end_row(l, " in the image %s", image);
+	if (r == 0 && source && strcmp(source, "host") != 0 && strcmp(source, "store") != 0)
 		r = end_row(l, " (%s)", source);
-	if (r == 0 && lacks)
+	if (r == 0 && lacks && image)
+		r = end_row(l, ": no %s", lacks);
+	else if (r == 0 && lacks)
 		r = end_row(l, ": no %s; install the Debian package%s %s", lacks, plural(language),
 			    language->package);
 	return r < 0 ? r : end_row(l, "\n");
@@ -123,12 +129,17 @@ static int list_found(struct listing *l, const struct language *language, const 
 static int list_missing(struct listing *l, const struct language *language)
 {
 	int r = end_row(l, "%s", cli_style(STDOUT_FILENO, STYLE_QUIET));
+	char image[RUNTIME_IMAGE_SIZE] = "";
 
+	if (!language->tool)
+		runtime_image_name(language, NULL, image);
 	if (r == 0)
 		r = begin_row(l, language->name, "-", "missing");
 	return r < 0 ? r
-		     : end_row(l, "install the Debian package%s %s%s\n", plural(language),
-			       language->package, cli_style(STDOUT_FILENO, STYLE_PLAIN));
+		     : end_row(l, "%s%s%sinstall the Debian package%s %s%s\n",
+			       image[0] ? "cay image pull " : "", image, image[0] ? ", or " : "",
+			       plural(language), language->package,
+			       cli_style(STDOUT_FILENO, STYLE_PLAIN));
 }
 
 static int list_language(struct listing *l, const struct language *language)
@@ -253,19 +264,21 @@ const struct verb verb_runtimes = {
 	.name = "runtimes",
 	.summary = "list languages, their versions and which one is used",
 	.usage = "[--json] [LANGUAGE]",
-	.about =
-		"Lists the languages and the versions of them that programs can run with, and\n"
-		"which one a run without a version gets: the preferred one, else the newest. With\n"
-		"CAY_HOST they are that daemon's.\n",
+	.about = "Lists the languages and the versions of them that programs can run with, and\n"
+		 "which one a run without a version gets: the preferred one, else the newest. Of\n"
+		 "one version settings come first, then images, then the host. With CAY_HOST they\n"
+		 "are that daemon's.\n",
 	.examples = "  cay runtimes\n"
 		    "  cay runtimes python\n",
 	.notes = "Runtimes are found in /usr/local/bin and /usr/bin, where Debian has further Go\n"
-		 "and Java, and in the directories that settings name (a prefix with bin/ in it,\n"
-		 "or a directory with the program itself):\n"
+		 "and Java, in images that were pulled (python:3.12-slim), and in the directories\n"
+		 "(a prefix with bin/ in it, or one with the program itself) and images that\n"
+		 "settings name:\n"
 		 "\n"
 		 "  [language python]\n"
 		 "  prefer = 3.12\n"
 		 "  path = /opt/python-3.12\n"
+		 "  image = python:3.12-slim\n"
 		 "\n"
 		 "`cay run -l python@3.12` asks for a version.\n",
 	.argument = "LANGUAGE",

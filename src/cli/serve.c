@@ -5,7 +5,9 @@
  *       │                  │ SOCK_SEQPACKET: engine/service.h
  *       ├─fork, exec──> cay-api    none of our rights; HTTP, state
  *       │                  │ SOCK_SEQPACKET: egress/wire.h
- *       └─fork, exec──> cay-egress none of our rights; islands' connections
+ *       ├─fork, exec──> cay-egress none of our rights; islands' connections
+ *       │                  api │ SOCK_SEQPACKET: image/order.h
+ *       └─fork────────> images     our rights; starts cay-image, which writes to the store
  *
  * This process listens, so that clients find the socket also while the others are
  * started again, and does nothing else: it talks to nobody. When launcher or api ends, so do
@@ -27,6 +29,7 @@
 #include "cli/options.h"
 #include "cli/serve_children.h"
 #include "cli/serve_direct.h"
+#include "cli/serve_images.h"
 #include "cli/serve_sockets.h"
 #include "egress/start.h"
 #include "engine/native/cgroup.h"
@@ -34,6 +37,7 @@
 #include "engine/native/kept.h"
 #include "engine/native/service_main.h"
 #include "engine/workspace.h"
+#include "image/images.h"
 #include "image/images.h"
 #include "policy/mode.h"
 #include "settings/homes.h"
@@ -95,10 +99,11 @@ struct serve {
 /* What the children are born with, besides. */
 struct birth {
 	struct serve *serve;
-	int program;               /* cay-api */
-	int launcher_end, api_end; /* of the socket between them */
-	int api_outlet;            /* of the one to cay-egress */
-	int ready;                 /* write end */
+	int program;                /* cay-api */
+	int launcher_end, api_end;  /* of the socket between them */
+	int api_outlet;             /* of the one to cay-egress */
+	int images_end, api_images; /* of the one to who starts cay-image */
+	int ready;                  /* write end */
 };
 
 static OPTION_SETTER(set_absolute)
@@ -117,12 +122,34 @@ static const struct option_row rows[] = {
 	 .set = set_absolute, .at = offsetof(struct serve, state_path)},
 };
 
+/*
+ * The api, another user, is told where it is. What it may read has to be there when it is confined
+ * to that; where it can't be made, there are no images either.
+ */
+static int name_images(const struct serve *s, struct buf *text, struct cay_error *err)
+{
+	static const char *const parts[] = {"names", "records"};
+	char dir[PATH_MAX], path[PATH_MAX + 16];
+	int r = images_dir(&s->settings, dir);
+	struct cay_error unmade;
+
+	if (r == -ENOENT)
+		return 0;
+	for (size_t i = 0; r == 0 && i < ARRAY_LEN(parts); i++) {
+		(void)snprintf(path, sizeof(path), "%s/%s/", dir, parts[i]);
+		(void)serve_make_dirs(path, 0755, &unmade);
+	}
+	if (r == 0 && !s->settings.images_store)
+		r = buf_printf(text, "[images]\nstore = %s\n", dir);
+	return r < 0 ? cay_fail(err, CAY_E_INTERNAL, -r, "find the image store") : 0;
+}
+
 static int load(struct serve *s, struct cay_error *err)
 {
 	_cleanup_(strv_done) struct strv homes = {0};
 	_cleanup_(buf_done) struct buf text = BUF(SETTINGS_MAX_BYTES * SETTINGS_FILES_MAX);
 
-	if (settings_load_text(&s->settings, &text, err) < 0 ||
+	if (settings_load_text(&s->settings, &text, err) < 0 || name_images(s, &text, err) < 0 ||
 	    mode_check_settings(&s->settings, err) < 0 || homes_read(&homes, err) < 0 ||
 	    mount_rules_make(&s->settings, &homes, NULL, &s->rules, err) < 0 ||
 	    hostdir_resolve_rules(&s->rules, err) < 0)
@@ -266,10 +293,10 @@ _noreturn_ static void be_api(void *ctx, pid_t parent)
 	const struct birth *b = ctx;
 	struct serve *s = b->serve;
 	int fds[API_FDS_END] = {
-		[API_FD_LAUNCHER] = b->api_end, [API_FD_EGRESS] = b->api_outlet,
-		[API_FD_READY] = b->ready,      [API_FD_SETTINGS] = s->settings_fd,
-		[API_FD_STATE] = s->state_dir,  [API_FD_UNIX] = s->unix_fd,
-		[API_FD_TCP] = s->tcp_fd,
+		[API_FD_LAUNCHER] = b->api_end,     [API_FD_EGRESS] = b->api_outlet,
+		[API_FD_IMAGES] = b->api_images,    [API_FD_READY] = b->ready,
+		[API_FD_SETTINGS] = s->settings_fd, [API_FD_STATE] = s->state_dir,
+		[API_FD_UNIX] = s->unix_fd,         [API_FD_TCP] = s->tcp_fd,
 	};
 	char *argv[] = {(char *)"cay-api", (char *)DRAIN_SECONDS, NULL};
 	char *env[] = {(char *)"PATH=/usr/bin:/bin", (char *)"LANG=C.UTF-8", NULL};
@@ -285,6 +312,19 @@ _noreturn_ static void be_api(void *ctx, pid_t parent)
 	_exit(127);
 }
 
+_noreturn_ static void be_images(void *ctx, pid_t parent)
+{
+	const struct birth *b = ctx;
+	int sock = b->images_end;
+
+	be_child();
+	title_set("cay: images");
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != parent ||
+	    fd_close_others(&sock, 1) < 0)
+		_exit(125);
+	_exit(serve_images(sock, &b->serve->settings));
+}
+
 _noreturn_ static void be_egress(void *ctx, pid_t parent)
 {
 	const struct serve *s = ((const struct birth *)ctx)->serve;
@@ -298,6 +338,7 @@ _noreturn_ static void be_egress(void *ctx, pid_t parent)
 /* The one that leads comes last: what it asks stands before it does, and it is ended first. */
 static struct serve_child children[] = {
 	{.name = "launcher", .be = be_launcher},
+	{.name = "images", .be = be_images},
 	{.name = "egress", .be = be_egress, .alone = true},
 	{.name = "api", .be = be_api, .leads = true},
 };
@@ -316,11 +357,12 @@ static int make_pair(int *ret_one, int *ret_other, struct cay_error *err)
 static int start(struct serve *s, struct cay_error *err)
 {
 	_cleanup_(fd_closep) int program = -1, theirs = -1, ours = -1, outlet = -1, ready = -1;
+	_cleanup_(fd_closep) int images = -1, api_images = -1;
 	int pipe_ends[2], r;
 
 	fd_closep(&s->egress_end);
 	if (find_program("cay-api", &program, err) < 0 || make_pair(&ours, &theirs, err) < 0 ||
-	    make_pair(&outlet, &s->egress_end, err) < 0)
+	    make_pair(&outlet, &s->egress_end, err) < 0 || make_pair(&api_images, &images, err) < 0)
 		return -1;
 	if (pipe2(pipe_ends, O_CLOEXEC) < 0)
 		return cay_fail(err, CAY_E_INTERNAL, errno, "start the api");
@@ -333,6 +375,8 @@ static int start(struct serve *s, struct cay_error *err)
 						 .launcher_end = theirs,
 						 .api_end = ours,
 						 .api_outlet = outlet,
+						 .images_end = images,
+						 .api_images = api_images,
 						 .ready = ready});
 	return r < 0 ? cay_fail(err, CAY_E_INTERNAL, -r, "fork") : 0;
 }

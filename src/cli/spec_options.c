@@ -73,6 +73,16 @@ OPTION_SETTER(spec_option_workspace)
 	return spec_set_workspace(ctx, value, err);
 }
 
+OPTION_SETTER(spec_option_image)
+{
+	return spec_set_image(ctx, value, err) < 0 ? cay_wrap(err, "--image") : 0;
+}
+
+OPTION_SETTER(spec_option_user)
+{
+	return spec_set_user(ctx, value, err) < 0 ? cay_wrap(err, "--user") : 0;
+}
+
 OPTION_SETTER(spec_option_workdir)
 {
 	return spec_set_workdir(ctx, value, err);

@@ -4,30 +4,7 @@
 #include "base/confine.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <seccomp.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
-/* How the host resolves names, and what the libraries look at for it. */
-static const char *const readable[] = {
-	"/etc/resolv.conf",
-	"/etc/hosts",
-	"/etc/nsswitch.conf",
-	"/etc/gai.conf",
-	"/etc/host.conf",
-	"/etc/services",
-	"/etc/localtime",
-	"/run/systemd/resolve",
-	"/run/resolvconf",
-	"/run/NetworkManager",
-	"/usr/lib",
-	"/usr/lib64",
-	"/lib",
-	"/lib64",
-	"/usr/share/zoneinfo",
-	"/dev/urandom",
-};
 
 static const char *const allowed[] = {
 	"accept4",         "brk",          "clock_gettime",
@@ -76,34 +53,6 @@ static const char *const allowed_if_sanitized[] = {
 	"wait4",
 };
 
-/* Sockets of TCP and UDP, which are all that it makes. */
-static int allow_sockets(scmp_filter_ctx filter)
-{
-	static const unsigned families[] = {AF_INET, AF_INET6}, types[] = {SOCK_STREAM, SOCK_DGRAM};
-	int r = 0;
-
-	for (size_t f = 0; f < ARRAY_LEN(families); f++)
-		for (size_t t = 0; r == 0 && t < ARRAY_LEN(types); t++)
-			r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(socket), 2,
-					     SCMP_A0_32(SCMP_CMP_EQ, families[f]),
-					     SCMP_A1_32(SCMP_CMP_MASKED_EQ, 0xf, types[t]));
-	return r;
-}
-
-/* abort() is a signal to itself; to others none goes, nor by way of an fd (F_SETOWN, F_SETSIG). */
-static int allow_no_signals(scmp_filter_ctx filter)
-{
-	static const unsigned commands[] = {F_GETFD, F_SETFD,         F_GETFL,
-					    F_SETFL, F_DUPFD_CLOEXEC, F_SETPIPE_SZ};
-	int r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(tgkill), 1,
-				 SCMP_A0_32(SCMP_CMP_EQ, (unsigned)getpid()));
-
-	for (size_t n = 0; r == 0 && n < ARRAY_LEN(commands); n++)
-		r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(fcntl), 1,
-				     SCMP_A1_32(SCMP_CMP_EQ, commands[n]));
-	return r;
-}
-
 static int confine_to_files(int *ret_abi)
 {
 	struct confine_files f;
@@ -111,8 +60,7 @@ static int confine_to_files(int *ret_abi)
 
 	if (r < 0 || *ret_abi == 0)
 		return r;
-	for (size_t i = 0; r == 0 && i < ARRAY_LEN(readable); i++)
-		r = confine_files_allow(&f, readable[i], CONFINE_READ);
+	r = confine_files_allow_names(&f);
 	if (r == 0 && CONFINE_SANITIZED)
 		r = confine_files_allow(&f, "/proc/self", CONFINE_READ);
 	return confine_files_end(&f, r);
@@ -130,9 +78,9 @@ static int confine_to_calls(void)
 		r = confine_calls(filter, SCMP_ACT_ALLOW, allowed_if_sanitized,
 				  ARRAY_LEN(allowed_if_sanitized));
 	if (r == 0)
-		r = allow_sockets(filter);
+		r = confine_to_sockets(filter);
 	if (r == 0 && !CONFINE_SANITIZED)
-		r = allow_no_signals(filter);
+		r = confine_to_own_signals(filter);
 	if (r == 0)
 		r = seccomp_load(filter);
 	seccomp_release(filter);

@@ -3,7 +3,6 @@
 #include "base/attr.h"
 #include "base/json.h"
 #include "core/limit.h"
-#include "image/host.h"
 
 static struct json *list_json(const struct plan *p, struct plan_list l)
 {
@@ -59,7 +58,7 @@ struct json *dry_json(const struct plan *p, const struct runtime *rt, const stru
 	json_set_str(plan, "engine_reason", by->reason);
 	json_set_str(plan, "user", by->user[0] ? by->user : NULL);
 	json_set_bool(plan, "sandboxed", engine->sandboxed);
-	json_set_str(plan, "image", engine->sandboxed ? HOST_IMAGE : NULL);
+	json_set_str(plan, "image", engine->sandboxed ? by->image : NULL);
 	json_set_str(plan, "language", rt ? rt->language->name : NULL);
 	json_set_str(plan, "version", rt && rt->version[0] ? rt->version : NULL);
 	json_set(plan, "compile", list_json(p, p->compile));

@@ -11,6 +11,7 @@ struct json;
 struct dry_engine {
 	const struct engine *engine;
 	const char *reason; /* "": there is none */
+	const char *image;  /* what an island would be made of, by name */
 	const char *user;   /* not sandboxed: whom it would run as; "": not known, or it has one */
 };
 

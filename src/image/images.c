@@ -3,6 +3,7 @@
 #include "base/attr.h"
 #include "base/buf.h"
 #include "base/fd.h"
+#include "image/naming.h"
 #include "image/ref.h"
 
 #include <dirent.h>
@@ -13,7 +14,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#define ROOTS_STORE "/var/lib/cay/images"
+/*
+ * Beside the daemon's state and not in it: that directory is the api's, which has no rights and
+ * could put another in the place of whatever lies there.
+ */
+#define ROOTS_STORE "/var/lib/cay-images"
 #define PLAIN       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._:@-"
 
 static const char hex[] = "0123456789ABCDEF";
@@ -284,8 +289,7 @@ int images_list(const char *dir, struct image ***ret, size_t *ret_n, struct cay_
 
 /* Choice */
 
-/* The digits of an id or its beginning, perhaps behind "sha256:"; NULL: it is none. */
-static const char *id_prefix(const char *text)
+const char *image_id_prefix(const char *text)
 {
 	const char *digits = strncmp(text, "sha256:", 7) == 0 ? text + 7 : text;
 	size_t n = strspn(digits, "0123456789abcdef");
@@ -313,8 +317,25 @@ static int find_by_id(const char *dir, const char *prefix, struct image **ret,
 	return r;
 }
 
-/* A digest in a reference says it all: whatever the name, these are the bytes. */
-static int find_by_manifest(const char *dir, const char *digest, struct image **ret,
+/* Whether it goes by a name of the same repository. */
+static bool is_of(const struct image *image, const struct image_ref *ref)
+{
+	struct image_ref own;
+	struct cay_error err;
+
+	for (size_t i = 0; i < image->names.len; i++)
+		if (image_ref_parse(image->names.items[i], &own, &err) == 0 &&
+		    strcmp(own.registry, ref->registry) == 0 &&
+		    strcmp(own.repository, ref->repository) == 0)
+			return true;
+	return false;
+}
+
+/*
+ * By the digest alone, whatever the tag it was pulled by. Not of another repository: who may use
+ * some images by their names must not have all others by their digests.
+ */
+static int find_by_manifest(const char *dir, const struct image_ref *ref, struct image **ret,
 			    struct cay_error *err)
 {
 	struct image **list;
@@ -324,7 +345,7 @@ static int find_by_manifest(const char *dir, const char *digest, struct image **
 	if (list_records(dir, "", &list, &n, err) < 0)
 		return -1;
 	for (size_t i = 0; i < n && r == 0; i++)
-		if (strcmp(list[i]->manifest, digest) == 0) {
+		if (strcmp(list[i]->manifest, ref->digest) == 0 && is_of(list[i], ref)) {
 			*ret = take_ptr(&list[i]);
 			r = 1;
 		}
@@ -357,8 +378,8 @@ static int find_by_name(const char *dir, const char *reference, struct image **r
 int images_find(const char *dir, const char *name_or_id, struct image **ret, struct cay_error *err)
 {
 	_cleanup_(image_freep) struct image *image = NULL;
-	const char *prefix = id_prefix(name_or_id);
-	char full[IMAGE_REF_SIZE];
+	const char *prefix = image_id_prefix(name_or_id);
+	char full[IMAGE_REF_SIZE], brief[IMAGE_REF_SIZE];
 	struct image_ref ref = {0};
 	bool is_ref = image_ref_parse(name_or_id, &ref, err) == 0;
 	int r = 0;
@@ -369,14 +390,17 @@ int images_find(const char *dir, const char *name_or_id, struct image **ret, str
 		image_ref_text(&ref, full);
 		r = find_by_name(dir, full, &image, err);
 		if (r == 0 && ref.digest[0])
-			r = find_by_manifest(dir, ref.digest, &image, err);
+			r = find_by_manifest(dir, &ref, &image, err);
 	}
 	if (r == 0 && prefix)
 		r = find_by_id(dir, prefix, &image, err);
 	if (r == 0) {
-		(void)cay_fail(err, CAY_E_IMAGE, 0, "the image %.200s is not here", name_or_id);
-		return is_ref ? cay_hint(err, "cay image pull %.200s", name_or_id)
-			      : cay_hint(err, "`cay image list` shows those that are");
+		(void)snprintf(brief, sizeof(brief), "%s", name_or_id);
+		if (is_ref)
+			image_name_short(full, brief);
+		(void)cay_fail(err, CAY_E_IMAGE, 0, "the image %.200s is not here", brief);
+		return prefix ? cay_hint(err, "`cay image list` shows those that are")
+			      : cay_hint(err, "cay image pull %.200s", brief);
 	}
 	if (r > 0)
 		*ret = take_ptr(&image);

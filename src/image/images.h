@@ -22,6 +22,9 @@
 /* [images] store, or where it is when nobody says. 0, -ENOENT without a home, -ENAMETOOLONG. */
 int images_dir(const struct settings *s, char path[PATH_MAX]);
 
+/* The digits of an id or its beginning, perhaps behind "sha256:"; NULL: it is none. */
+const char *image_id_prefix(const char *text);
+
 /*
  * By a reference (a short one means what Docker takes it for), or by its id or the beginning
  * of that. Not there: CAY_E_IMAGE, with a hint how to get it; dir may be missing. image_free().

@@ -13,6 +13,8 @@
 #include "base/buf.h"
 #include "base/fd.h"
 #include "image/runtime_cache.h"
+#include "image/runtime_choose.h"
+#include "image/runtime_images.h"
 #include "image/runtime_version.h"
 #include "spec/version.h"
 
@@ -25,9 +27,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define LINKS_MAX         16
-#define LIST_MAX_BYTES    400 /* of the versions named in an error */
-#define OPERATOR_SETTINGS "/etc/cay/cay.conf"
+#define LINKS_MAX 16
 
 struct search {
 	const struct runtime_places *places;
@@ -56,6 +56,32 @@ void runtimes_done(struct runtimes *r)
 	r->len = 0;
 }
 
+struct runtime *runtimes_add(struct runtimes *r, const struct language *language,
+			     struct cay_error *err)
+{
+	struct runtime *items, *rt;
+
+	if (r->len == RUNTIMES_MAX) {
+		(void)cay_fail(err, CAY_E_INVALID, 0,
+			       "more than %d runtimes: name fewer in [language %s]", RUNTIMES_MAX,
+			       language->name);
+		return NULL;
+	}
+	items = reallocarray(r->items, r->len + 1, sizeof(*items));
+	if (!items) {
+		(void)cay_fail(err, CAY_E_INTERNAL, ENOMEM, "list the runtimes");
+		return NULL;
+	}
+	r->items = items;
+	rt = &items[r->len++];
+	/* Not all of it: paths are long. */
+	rt->language = language;
+	rt->default_reason = NULL;
+	rt->lacks = NULL;
+	rt->version[0] = rt->program[0] = rt->tool[0] = rt->root[0] = rt->image[0] = '\0';
+	return rt;
+}
+
 _printf_(3, 4) static bool format(char *to, size_t size, const char *fmt, ...)
 {
 	va_list ap;
@@ -77,7 +103,7 @@ static bool is_in(const char *path, const char *dir)
 
 static bool is_visible(const struct search *s, const struct place *at, const char *path)
 {
-	return is_in(path, s->places->host_root) || is_in(path, at->root);
+	return s->places->whole || is_in(path, s->places->host_root) || is_in(path, at->root);
 }
 
 /*
@@ -145,27 +171,12 @@ static bool is_known(const struct search *s, const struct stat *st)
 static struct runtime *add(struct search *s, const struct place *at, const struct stat *st,
 			   struct cay_error *err)
 {
-	struct runtime *items, *rt;
+	struct runtime *rt = runtimes_add(&s->found, s->language, err);
 
-	if (s->found.len == RUNTIMES_MAX) {
-		(void)cay_fail(err, CAY_E_INVALID, 0,
-			       "more than %d runtimes: name fewer in [language %s] path",
-			       RUNTIMES_MAX, s->language->name);
+	if (!rt)
 		return NULL;
-	}
-	items = reallocarray(s->found.items, s->found.len + 1, sizeof(*items));
-	if (!items) {
-		(void)cay_fail(err, CAY_E_INTERNAL, ENOMEM, "list the runtimes");
-		return NULL;
-	}
-	s->found.items = items;
-	s->files[s->found.len].dev = st->st_dev;
-	s->files[s->found.len].ino = st->st_ino;
-	rt = &items[s->found.len++];
-	rt->language = s->language;
-	rt->default_reason = NULL;
-	rt->lacks = NULL;
-	rt->tool[0] = '\0';
+	s->files[s->found.len - 1].dev = st->st_dev;
+	s->files[s->found.len - 1].ino = st->st_ino;
 	(void)format(rt->root, sizeof(rt->root), "%s", at->root);
 	(void)format(rt->source, sizeof(rt->source), "%s", at->source);
 	return rt;
@@ -229,7 +240,7 @@ static void find_tool(const struct search *s, const char *resolved, struct runti
 		if (find_tool_in(s, *dir, "", rt->tool))
 			return;
 	rt->tool[0] = '\0';
-	if (!language->toolless_since || version_compare(rt->version, language->toolless_since) < 0)
+	if (!language_is_toolless(language, rt->version))
 		rt->lacks = language->tool;
 }
 
@@ -285,22 +296,26 @@ static int search_dir(struct search *s, const struct place *at, struct cay_error
 	return 0;
 }
 
-/* A directory below the host's root; at is where the host is. */
+static const char *usr(const struct runtime_places *places)
+{
+	return places->usr ? places->usr : places->host_root;
+}
+
+/* A directory below the host's /usr; at is where the host is. */
 static int try_host_dir(struct search *s, const struct place *at, int root_fd, const char *dir,
 			struct cay_error *err)
 {
 	char path[PATH_MAX], real[PATH_MAX];
 
 	if (faccessat(root_fd, dir, X_OK, AT_EACCESS) < 0 ||
-	    !format(path, sizeof(path), "%s/%s", s->places->host_root, dir) ||
-	    !realpath(path, real))
+	    !format(path, sizeof(path), "%s/%s", usr(s->places), dir) || !realpath(path, real))
 		return 0;
 	return search_dir(s, &(struct place){real, at->root, at->source}, err);
 }
 
 static int search_host(struct search *s, struct cay_error *err)
 {
-	static const struct place host = {.root = "", .source = "host"};
+	static const struct place host = {.root = "", .source = RUNTIME_HOST};
 	_cleanup_(fd_closep) int root_fd = -1;
 	char real[PATH_MAX];
 
@@ -311,7 +326,7 @@ static int search_host(struct search *s, struct cay_error *err)
 			return -1;
 	if (!s->row->dirs[0].name)
 		return 0;
-	root_fd = open(s->places->host_root, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	root_fd = open(usr(s->places), O_PATH | O_DIRECTORY | O_CLOEXEC);
 	for (size_t i = 0; root_fd >= 0 && i < LANGUAGE_WORDS_MAX && s->row->dirs[i].name; i++)
 		if (each_name(s, &host, root_fd, &s->row->dirs[i], try_host_dir, err) < 0)
 			return -1;
@@ -354,60 +369,6 @@ static int search_named(struct search *s, const char *name, const char *path, co
 			program, program, s->places->host_root);
 }
 
-/* Stable: what was found first stays in front of its equals. */
-static void sort_newest_first(struct runtimes *r)
-{
-	for (size_t i = 1; i < r->len; i++) {
-		struct runtime item = r->items[i];
-		size_t k = i;
-
-		for (; k > 0 && version_compare(r->items[k - 1].version, item.version) < 0; k--)
-			r->items[k] = r->items[k - 1];
-		if (k != i)
-			r->items[k] = item;
-	}
-}
-
-/* usable: only one that lacks nothing. request NULL: any version. */
-static struct runtime *newest_match(const struct runtimes *r, const char *request, bool usable)
-{
-	for (size_t i = 0; i < r->len; i++)
-		if ((!request || version_matches(r->items[i].version, request)) &&
-		    (!usable || !r->items[i].lacks))
-			return &r->items[i];
-	return NULL;
-}
-
-/* The language's own word, then that of the one it runs on; settings before the table. */
-static const char *preferred(const struct search *s, const struct settings *settings)
-{
-	const struct language *const rows[] = {s->language, s->row};
-
-	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		const struct language_settings *ls = settings_language(settings, rows[i]->name);
-
-		if (ls && ls->prefer)
-			return ls->prefer;
-		if (rows[i]->prefer)
-			return rows[i]->prefer;
-	}
-	return NULL;
-}
-
-static void mark_default(const struct search *s, const struct settings *settings)
-{
-	const char *prefer = preferred(s, settings);
-	struct runtime *match = prefer ? newest_match(&s->found, prefer, true) : NULL;
-
-	if (match) {
-		match->default_reason = "preferred";
-		return;
-	}
-	match = newest_match(&s->found, NULL, true);
-	if (match)
-		match->default_reason = match->version[0] ? "newest" : "first found";
-}
-
 static int search_settings(struct search *s, const struct settings *settings, const char *name,
 			   struct cay_error *err)
 {
@@ -430,10 +391,13 @@ static int search_all(struct search *s, const struct settings *settings, struct 
 		return -1;
 	if (s->row != s->language && search_settings(s, settings, s->row->name, err) < 0)
 		return -1;
+	if (s->places->images &&
+	    (runtime_images_named(s->places->images, settings, s->language, &s->found, err) < 0 ||
+	     runtime_images_default(s->places->images, settings, s->language, &s->found, err) < 0))
+		return -1;
 	if (search_host(s, err) < 0)
 		return -1;
-	sort_newest_first(&s->found);
-	mark_default(s, settings);
+	runtimes_order(&s->found, s->language, settings);
 	return 0;
 }
 
@@ -456,121 +420,23 @@ int runtimes_find_in(const struct runtime_places *places, const struct settings 
 	return 0;
 }
 
-/* Choice */
-
-static int hint_get(const struct language *language, struct cay_error *err)
-{
-	return cay_hint(err,
-			"install the Debian package%s %s, or name a directory: [language %s] path "
-			"= DIR in " OPERATOR_SETTINGS,
-			strchr(language->package, ' ') ? "s" : "", language->package,
-			language_base(language)->name);
-}
-
-static int fail_none(const struct language *language, struct cay_error *err)
-{
-	if (language->runs_on)
-		(void)cay_fail(err, CAY_E_RUNTIME, 0, "no %s found, which %s runs on",
-			       language_base(language)->programs[0].name, language->name);
-	else
-		(void)cay_fail(err, CAY_E_RUNTIME, 0, "no %s found", language->name);
-	return hint_get(language, err);
-}
-
-static int fail_no_match(const struct runtimes *r, const struct language *language,
-			 const char *version, struct cay_error *err)
-{
-	_cleanup_(buf_done) struct buf list = BUF(LIST_MAX_BYTES);
-	size_t named = 0;
-	int full = 0;
-
-	if (!language_has_versions(language)) {
-		(void)cay_fail(err, CAY_E_RUNTIME, 0, "%s has no versions to choose from",
-			       language->name);
-		return cay_hint(err, "ask for %s without @%s", language->name, version);
-	}
-	for (size_t i = r->len; i-- > 0 && !full;) {
-		const char *v = r->items[i].version;
-
-		if (i + 1 < r->len && strcmp(v, r->items[i + 1].version) == 0)
-			continue;
-		full = buf_printf(&list, "%s%s", named ? ", " : "", v[0] ? v : "an unknown one");
-		named++;
-	}
-	(void)cay_fail(err, CAY_E_RUNTIME, 0, "%s %s is not here; there %s %s%s", language->name,
-		       version, named == 1 ? "is" : "are", buf_str(&list), full ? " …" : "");
-	return hint_get(language, err);
-}
-
-/* It would do, but for the tool. */
-static int fail_lacking(const struct runtime *rt, struct cay_error *err)
-{
-	const struct language *language = rt->language;
-
-	(void)cay_fail(err, CAY_E_RUNTIME, 0, "no %s found, which %s needs with %s%s%s",
-		       language->tool, language->name, rt->program,
-		       rt->version[0] ? ", version " : "", rt->version);
-	return cay_hint(err,
-			"install the Debian package%s %s, or name a directory that has %s too: "
-			"[language %s] path = DIR in " OPERATOR_SETTINGS,
-			strchr(language->package, ' ') ? "s" : "", language->package,
-			language->tool, language_base(language)->name);
-}
-
-int runtime_choose_in(const struct runtime_places *places, const struct settings *s,
-		      const struct language *language, const char *version, struct runtime *ret,
-		      struct cay_error *err)
-{
-	_cleanup_(runtimes_done) struct runtimes all = {0};
-	const char *example = language_base(language)->prefer;
-	const struct runtime *chosen = NULL;
-
-	if (version && !version_is_request(version))
-		return cay_fail(err, CAY_E_INVALID, 0,
-				"'%.40s' is no version of %s: digits and dots, as in %s", version,
-				language->name, example ? example : "1.2");
-	if (runtimes_find_in(places, s, language, &all, err) < 0)
-		return -1;
-	if (all.len == 0)
-		return fail_none(language, err);
-	if (version)
-		chosen = newest_match(&all, version, true);
-	for (size_t i = 0; !version && i < all.len; i++)
-		if (all.items[i].default_reason)
-			chosen = &all.items[i];
-	if (chosen) {
-		*ret = *chosen;
-		return 0;
-	}
-	chosen = newest_match(&all, version, false);
-	return chosen ? fail_lacking(chosen, err) : fail_no_match(&all, language, version, err);
-}
-
 static const char *const host_dirs[] = {"/usr/local/bin", "/usr/bin", NULL};
 
-static struct runtime_places default_places(char *cache, size_t size)
+struct runtime_places runtime_places(const char *images, char cache[PATH_MAX])
 {
 	return (struct runtime_places){
 		.host_dirs = host_dirs,
 		.host_root = "/usr",
-		.cache_dir = runtime_cache_dir(cache, size),
+		.images = images,
+		.cache_dir = runtime_cache_dir(cache, PATH_MAX),
 	};
 }
 
-int runtimes_find(const struct settings *s, const struct language *language, struct runtimes *ret,
-		  struct cay_error *err)
+int runtimes_find(const struct settings *s, const struct language *language, const char *images,
+		  struct runtimes *ret, struct cay_error *err)
 {
 	char cache[PATH_MAX];
-	struct runtime_places places = default_places(cache, sizeof(cache));
+	const struct runtime_places places = runtime_places(images, cache);
 
 	return runtimes_find_in(&places, s, language, ret, err);
-}
-
-int runtime_choose(const struct settings *s, const struct language *language, const char *version,
-		   struct runtime *ret, struct cay_error *err)
-{
-	char cache[PATH_MAX];
-	struct runtime_places places = default_places(cache, sizeof(cache));
-
-	return runtime_choose_in(&places, s, language, version, ret, err);
 }

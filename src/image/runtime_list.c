@@ -2,7 +2,9 @@
 
 #include "base/attr.h"
 #include "base/json.h"
+#include "image/images.h"
 #include "image/runtime.h"
+#include "image/runtime_images.h"
 
 static struct json *found_json(const struct runtime *rt)
 {
@@ -15,6 +17,7 @@ static struct json *found_json(const struct runtime *rt)
 	json_set_str(j, "lacks", rt->lacks);
 	json_set_str(j, "root", rt->root[0] ? rt->root : NULL);
 	json_set_str(j, "source", rt->source);
+	json_set_str(j, "image", rt->image[0] ? rt->image : NULL);
 	json_set_bool(j, "default", rt->default_reason != NULL);
 	json_set_str(j, "reason", rt->default_reason);
 	return j;
@@ -23,9 +26,12 @@ static struct json *found_json(const struct runtime *rt)
 static struct json *missing_json(const struct language *language)
 {
 	struct json *j = json_new_object();
+	char image[RUNTIME_IMAGE_SIZE];
 
+	runtime_image_name(language, NULL, image);
 	json_set_str(j, "language", language->name);
 	json_set_str(j, "package", language->package);
+	json_set_str(j, "image", image[0] && !language->tool ? image : NULL);
 	return j;
 }
 
@@ -33,7 +39,8 @@ static int add(const struct settings *s, const struct language *language, struct
 	       struct json *missing, struct cay_error *err)
 {
 	struct runtimes all = {0};
-	int r = runtimes_find(s, language, &all, err);
+	char images[PATH_MAX];
+	int r = runtimes_find(s, language, images_dir(s, images) < 0 ? NULL : images, &all, err);
 
 	for (size_t i = 0; r == 0 && i < all.len; i++)
 		json_add(found, found_json(&all.items[i]));

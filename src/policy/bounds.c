@@ -8,8 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define IMAGE_HOST "host"
-
 #define SETTER(name) static int name(struct reader *r, const struct json *v, struct cay_error *err)
 
 static int set_bit(const struct json *v, const char *const *names, size_t n, unsigned *bits,
@@ -195,14 +193,6 @@ static int check_engine(const struct bounds *b, const struct spec *spec, struct 
 	return denied(err, "engines", what);
 }
 
-static int check_image(const struct bounds *b, struct cay_error *err)
-{
-	for (size_t i = 0; i < b->images.len; i++)
-		if (strcmp(b->images.items[i], IMAGE_HOST) == 0)
-			return 0;
-	return b->has_images ? denied(err, "images", "the image " IMAGE_HOST) : 0;
-}
-
 static int check_mounts(const struct bounds *b, const struct spec *spec, struct cay_error *err)
 {
 	bool any = spec->n_mounts > 0 || spec->workspace.source;
@@ -237,8 +227,7 @@ static int check_limits(const struct bounds *b, const struct spec *spec, struct 
 
 int bounds_check(const struct bounds *b, const struct spec *spec, struct cay_error *err)
 {
-	if (check_engine(b, spec, err) < 0 || check_image(b, err) < 0 ||
-	    check_mounts(b, spec, err) < 0)
+	if (check_engine(b, spec, err) < 0 || check_mounts(b, spec, err) < 0)
 		return -1;
 	return check_limits(b, spec, err);
 }

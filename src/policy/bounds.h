@@ -27,7 +27,7 @@ struct bounds {
 	bool has_engines;
 	unsigned engines; /* bits of enum spec_engine */
 	bool has_images;
-	struct strv images; /* references, as they are written */
+	struct strv images; /* globs of references; "host" is this machine's own */
 	enum bounds_mounts mounts;
 	bool has_networks;
 	unsigned networks; /* bits of enum network_mode; none is always among them */
@@ -47,8 +47,10 @@ int bounds_read(struct bounds *ret, const struct json *j, struct cay_error *err)
 
 void bounds_done(struct bounds *b);
 
-/* 0, or CAY_E_POLICY that names the bound. A spec runs on the host's image; its
- * network is network_decide()'s to judge. */
+/*
+ * 0, or CAY_E_POLICY that names the bound. The image is image_may_use()'s to judge, the network
+ * network_decide()'s.
+ */
 int bounds_check(const struct bounds *b, const struct spec *spec, struct cay_error *err);
 
 /*

@@ -3,7 +3,6 @@
 #include "base/attr.h"
 #include "base/clock.h"
 #include "base/fd.h"
-#include "image/host.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -145,7 +144,7 @@ static void describe(struct job *j)
 	memcpy(r->id, o->plan->id, sizeof(r->id));
 	engine_describe(o->engine, r);
 	describe_reason(j);
-	r->image = o->engine->sandboxed ? strdup(HOST_IMAGE) : NULL;
+	r->image = o->engine->sandboxed ? strdup(o->image) : NULL;
 	if (o->has_runtime) {
 		r->language = strdup(o->runtime.language->name);
 		r->version = o->runtime.version[0] ? strdup(o->runtime.version) : NULL;

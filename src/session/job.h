@@ -41,6 +41,7 @@ struct job_events {
 struct job_order {
 	struct request_body *body; /* taken over */
 	const struct settings *settings;
+	char *image; /* what the island is made of, by name */
 	struct runtime runtime;
 	bool has_runtime;
 	struct script script;
@@ -57,9 +58,13 @@ struct job_order {
 	bool streamed; /* somebody takes all it prints, as fast as they can: that is no flood */
 };
 
-/* Chooses the runtime and makes the plan. body is taken over, also on failure. */
+/*
+ * Chooses image and runtime, and makes the plan. On a live island (spec.island) image is what that
+ * is made of, or NULL for the host's own. body is taken over, also on failure.
+ */
+struct image;
 int job_order_make(struct job_order *o, const struct settings *settings, struct request_body *body,
-		   struct cay_error *err);
+		   const struct image *image, struct cay_error *err);
 void job_order_done(struct job_order *o);
 
 /* Where jobs are carried out. */

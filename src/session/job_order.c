@@ -2,9 +2,11 @@
 
 #include "base/attr.h"
 #include "core/limits.h"
-#include "image/runtime.h"
+#include "image/choose.h"
 #include "policy/plan.h"
 
+#include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,24 +15,39 @@ void job_order_done(struct job_order *o)
 	request_body_free(o->body);
 	script_done(&o->script);
 	free(o->plan);
+	free(o->image);
 	*o = (struct job_order){.script = SCRIPT_NONE};
 }
 
-static int choose_runtime(struct job_order *o, struct cay_error *err)
+/* On a live island the image is given, else *ret is chosen. */
+static int choose(struct job_order *o, const struct image *image, struct image_choice *ret,
+		  struct cay_error *err)
 {
 	struct spec *spec = &o->body->spec;
+	int r;
 
-	if (spec->kind == SPEC_ARGV)
-		return 0;
-	if (!spec->language && spec_set_language(spec, LANGUAGE_DEFAULT, err) < 0)
+	o->has_runtime = spec->kind != SPEC_ARGV;
+	if (o->has_runtime && !spec->language && spec_set_language(spec, LANGUAGE_DEFAULT, err) < 0)
 		return -1;
-	o->has_runtime = true;
-	return runtime_choose(o->settings, spec->language, spec->version, &o->runtime, err);
+	if (!spec->island) {
+		r = image_choose(o->settings, spec, ret, &o->runtime, err);
+	} else {
+		(void)snprintf(ret->name, sizeof(ret->name), "%s",
+			       spec->image ? spec->image : IMAGE_HOST);
+		r = o->has_runtime ? image_choose_runtime(o->settings, spec, image, ret->name,
+							  &o->runtime, err)
+				   : 0;
+	}
+	if (r < 0)
+		return -1;
+	o->image = strdup(ret->name);
+	return o->image ? 0 : cay_fail(err, CAY_E_INTERNAL, ENOMEM, "prepare the run");
 }
 
 int job_order_make(struct job_order *o, const struct settings *settings, struct request_body *body,
-		   struct cay_error *err)
+		   const struct image *image, struct cay_error *err)
 {
+	_cleanup_(image_choice_done) struct image_choice choice = {0};
 	struct spec *spec = &body->spec;
 	const char *script;
 
@@ -38,13 +55,13 @@ int job_order_make(struct job_order *o, const struct settings *settings, struct 
 				.settings = settings,
 				.engine = engine_get(spec->engine),
 				.script = SCRIPT_NONE};
-	if (choose_runtime(o, err) < 0 ||
+	if (choose(o, image, &choice, err) < 0 ||
 	    (spec->kind == SPEC_CODE && script_of_code(spec, &o->script, err) < 0))
 		return -1;
 	/* A file is there already. */
 	script = spec->kind == SPEC_FILE ? spec->file : o->script.path[0] ? o->script.path : NULL;
-	if (plan_make(spec, settings, o->has_runtime ? &o->runtime : NULL, NULL, script, &o->plan,
-		      err) < 0)
+	if (plan_make(spec, settings, o->has_runtime ? &o->runtime : NULL,
+		      spec->island ? image : choice.image, script, &o->plan, err) < 0)
 		return -1;
 	if (o->plan->limits.output_bytes <= LIMIT_SERVED_OUTPUT)
 		return 0;

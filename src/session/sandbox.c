@@ -4,6 +4,8 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "core/limit.h"
+#include "image/choose.h"
+#include "image/images.h"
 #include "image/runtime.h"
 #include "policy/network.h"
 
@@ -21,15 +23,13 @@ static int find_roots(struct sandboxes *all, struct cay_error *err)
 {
 	for (size_t n = 0; n < n_languages; n++) {
 		struct runtimes found = {0};
-		int r = runtimes_find(all->config.settings, &languages[n], &found, err);
+		int r = runtimes_find(all->config.settings, &languages[n], NULL, &found, err);
 
 		for (size_t k = 0; r == 0 && k < found.len; k++) {
 			const char *root = found.items[k].root;
-			bool known = !root[0];
 
-			for (size_t i = 0; i < all->roots.len; i++)
-				known = known || strcmp(all->roots.items[i], root) == 0;
-			if (!known && strv_add(&all->roots, root) < 0)
+			if (root[0] && !strv_has(&all->roots, root) &&
+			    strv_add(&all->roots, root) < 0)
 				r = cay_fail(err, CAY_E_INTERNAL, ENOMEM, "look for runtimes");
 		}
 		runtimes_done(&found);
@@ -166,6 +166,7 @@ static void sandbox_free(struct sandbox *s)
 	sandbox_waits_free(s->waits);
 	sandbox_put_free(s);
 	request_body_free(s->body);
+	image_free(s->image);
 	free(s->plan);
 	free(s->name);
 	free(s);
@@ -391,16 +392,31 @@ void sandbox_forget(struct sandbox *s, const void *ctx)
 			w->fn = NULL;
 }
 
+/* Once for all its life: later the name may lead to another. It is in full from here on. */
+static int choose_image(const struct settings *settings, struct spec *spec, struct image **ret,
+			struct cay_error *err)
+{
+	_cleanup_(image_choice_done) struct image_choice choice;
+
+	if (image_choose_named(settings, spec, &choice, err) < 0 ||
+	    spec_set_image(spec, choice.name, err) < 0)
+		return -1;
+	*ret = take_ptr(&choice.image);
+	return 0;
+}
+
 /* The island is made for a program that does nothing. */
 static int make_plan(struct sandboxes *all, const char *id, const struct settings *settings,
-		     struct request_body *body, struct plan **ret, struct cay_error *err)
+		     struct request_body *body, const struct image *image, struct plan **ret,
+		     struct cay_error *err)
 {
+	static const struct strv no_roots = {0};
 	struct spec *spec = &body->spec;
 	uint64_t max = settings->maximum.timeout_ms;
 	struct network_spec network;
 
 	spec->kind = SPEC_ARGV;
-	spec->live_roots = &all->roots;
+	spec->live_roots = image ? &no_roots : &all->roots; /* they are the host's */
 	/* A host directory stays by itself. */
 	spec->kept = body->persistent && !spec->workspace.source ? id : NULL;
 	if (!spec->limits.timeout_ms) /* a command's */
@@ -412,7 +428,7 @@ static int make_plan(struct sandboxes *all, const char *id, const struct setting
 		return -1;
 	network_spec_done(&spec->network);
 	spec->network = network;
-	if (plan_make(spec, settings, NULL, NULL, NULL, ret, err) < 0)
+	if (plan_make(spec, settings, NULL, image, NULL, ret, err) < 0)
 		return -1;
 	spec->limits = (*ret)->limits; /* commands get what was decided, not what was asked */
 	return 0;
@@ -423,7 +439,7 @@ static int renew_plan(struct sandbox *s, struct cay_error *err)
 {
 	struct plan *plan;
 
-	if (make_plan(s->all, s->id, s->all->config.settings, s->body, &plan, err) < 0)
+	if (make_plan(s->all, s->id, s->all->config.settings, s->body, s->image, &plan, err) < 0)
 		return -1;
 	free(s->plan);
 	s->plan = plan;
@@ -500,14 +516,16 @@ static int check_new(const struct sandboxes *all, const struct owner *owner,
 int sandbox_plan(struct sandboxes *all, const struct owner *owner, const struct settings *settings,
 		 struct request_body *body, struct plan **ret, struct cay_error *err)
 {
+	_cleanup_(image_freep) struct image *image = NULL;
 	char id[ID_SIZE];
 	int r;
 
-	if (check_new(all, owner, body, err) < 0)
+	if (check_new(all, owner, body, err) < 0 ||
+	    choose_image(settings, &body->spec, &image, err) < 0)
 		return -1;
 	if (id_make("sbx", id) < 0)
 		return cay_fail(err, CAY_E_INTERNAL, errno, "name the sandbox");
-	r = make_plan(all, id, settings, body, ret, err);
+	r = make_plan(all, id, settings, body, image, ret, err);
 	body->spec.kept = NULL; /* the name ends here */
 	return r;
 }
@@ -536,7 +554,8 @@ int sandbox_create(struct sandboxes *all, const struct owner *owner,
 	set_times(s);
 	s->next = all->list;
 	all->list = s;
-	if (make_plan(all, s->id, settings, body, &s->plan, err) < 0 ||
+	if (choose_image(settings, &body->spec, &s->image, err) < 0 ||
+	    make_plan(all, s->id, settings, body, s->image, &s->plan, err) < 0 ||
 	    wait_for(s, SERVICE_MAKE, fn, ctx, err) < 0 ||
 	    islands_make(&s->ref, s->plan, 0, NULL, err) < 0) {
 		sandbox_free(s);
@@ -551,7 +570,8 @@ int sandbox_enter_stopped(struct sandboxes *all, struct sandbox *s, struct cay_e
 	s->ref = (struct island_ref){
 		.islands = all->config.place.islands, .ctx = s, .report = on_report};
 	s->state = SANDBOX_STOPPED;
-	if (make_plan(all, s->id, all->config.settings, s->body, &s->plan, err) < 0)
+	if (choose_image(all->config.settings, &s->body->spec, &s->image, err) < 0 ||
+	    make_plan(all, s->id, all->config.settings, s->body, s->image, &s->plan, err) < 0)
 		return -1;
 	s->next = all->list;
 	all->list = s;

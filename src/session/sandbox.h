@@ -38,6 +38,7 @@ struct sandbox {
 	char *name; /* NULL: none */
 	struct owner owner;
 	struct request_body *body; /* what was asked for; its spec is the base of commands' */
+	struct image *image;       /* that it is made of; NULL: the host's own */
 	struct plan *plan;         /* the island's, as the launcher has it */
 	bool rules_changed;        /* those in body are others than the plan's */
 	struct island_ref ref;

@@ -83,6 +83,9 @@ static int inherit(const struct sandbox *s, struct spec *spec)
 	spec->live_roots = base->live_roots;
 	spec->kept = base->kept;
 	spec->island = s->plan;
+	spec->image = base->image ? strdup(base->image) : NULL;
+	if (base->image && !spec->image)
+		return -ENOMEM;
 	for (size_t n = 0; n < base->n_mounts && r == 0; n++, spec->n_mounts++)
 		r = copy_mount(&spec->mounts[n], &base->mounts[n]);
 	if (r == 0)
@@ -106,7 +109,7 @@ int sandbox_order(struct sandbox *s, struct request_body *body, uint64_t cpu_lef
 		limits->cpu_time_ms = cpu_left_ms;
 	if (id_make("run", body->spec.own) < 0)
 		return cay_fail(err, CAY_E_INTERNAL, errno, "name the command");
-	if (job_order_make(ret, s->all->config.settings, body, err) < 0)
+	if (job_order_make(ret, s->all->config.settings, body, s->image, err) < 0)
 		return -1;
 	memcpy(ret->sandbox, s->id, sizeof(ret->sandbox));
 	ret->isolation = &s->isolation;

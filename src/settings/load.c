@@ -40,14 +40,6 @@ static int add_user_file(struct strv *files)
 	return home ? strv_addf(files, "%s/.config/%s", home, USER_FILE) : 0;
 }
 
-static bool has(const struct strv *files, const char *file)
-{
-	for (size_t i = 0; i < files->len; i++)
-		if (strcmp(files->items[i], file) == 0)
-			return true;
-	return false;
-}
-
 int settings_files(struct strv *ret_files)
 {
 	const char *named = named_file();
@@ -56,7 +48,7 @@ int settings_files(struct strv *ret_files)
 	if (r == 0)
 		r = add_user_file(ret_files);
 	/* Read twice, it would add its lists twice. */
-	if (r == 0 && named && !has(ret_files, named))
+	if (r == 0 && named && !strv_has(ret_files, named))
 		r = strv_add(ret_files, named);
 	return r;
 }

@@ -53,6 +53,7 @@ static const struct row serve_rows[] = {
 
 static const struct row images_rows[] = {
 	{"store", ROW_PATH, offsetof(struct settings, images_store), 0, 0, 0},
+	{"budget", ROW_SIZE, offsetof(struct settings, images_budget), 0, 1ull << 50, 0},
 	{"allow", ROW_WORDS, offsetof(struct settings, images_allow), 0, 0, 0},
 	{"alias", ROW_ALIASES, offsetof(struct settings, images_aliases), 0, 0, 0},
 	{"pull", ROW_PULL, offsetof(struct settings, images_pull), PULL_MISSING, 0, 0},

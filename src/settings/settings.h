@@ -64,10 +64,11 @@ struct settings {
 	char *serve_direct_user;      /* direct_user = NAME or uid, never root; NULL */
 	bool serve_direct_over_tcp;   /* direct_over_tcp = yes|no */
 	char *images_store;           /* [images] store = DIRECTORY; NULL: images_dir() says */
-	struct strv images_allow;     /* allow = GLOB: of references that may be used; none: all */
-	struct strv images_aliases;   /* alias = NAME=REFERENCE */
-	enum pull images_pull;        /* pull: what becomes of an image that is not in the store */
-	struct strv images_mirrors;   /* mirror = REGISTRY=URL: asked before the registry itself */
+	uint64_t images_budget;     /* budget: bytes of all layers and downloads; 0: not limited */
+	struct strv images_allow;   /* allow = GLOB: of references that may be used; none: all */
+	struct strv images_aliases; /* alias = NAME=REFERENCE */
+	enum pull images_pull;      /* pull: what becomes of an image that is not in the store */
+	struct strv images_mirrors; /* mirror = REGISTRY=URL: asked before the registry itself */
 	struct strv images_plain_http; /* plain_http = REGISTRY: asked without TLS */
 	uint64_t images_stall_timeout; /* stall_timeout: seconds in which next to nothing comes */
 	struct language_settings languages[SETTINGS_LANGUAGES_MAX];

@@ -2,17 +2,20 @@
 
 #include "base/attr.h"
 #include "spec/java.h"
+#include "spec/version.h"
 
 #include <stdbool.h>
 #include <string.h>
 
 /* What Debian calls this machine, and where it puts libraries of it. */
 #if defined(__x86_64__)
-#define ARCH "amd64"
-#define LIB  "../lib/x86_64-linux-gnu/"
+#define ARCH   "amd64"
+#define LIB    "../lib/x86_64-linux-gnu/"
+#define TRIPLE "x86_64-unknown-linux-gnu"
 #elif defined(__aarch64__)
-#define ARCH "arm64"
-#define LIB  "../lib/aarch64-linux-gnu/"
+#define ARCH   "arm64"
+#define LIB    "../lib/aarch64-linux-gnu/"
+#define TRIPLE "aarch64-unknown-linux-gnu"
 #else
 #error "which names does Debian have for this machine?"
 #endif
@@ -42,6 +45,8 @@ const struct language languages[] = {
 			     {"../lib/libpython*", "", true},
 			     {LIB "libpython*", "", true}},
 		.package = "python3",
+		.image = "python:{version}-slim",
+		.image_version = "3.12",
 	},
 	{
 		.name = "javascript",
@@ -57,6 +62,8 @@ const struct language languages[] = {
 		.prefer = "20",
 		.versions = {{NULL, "node.js/v"}, {LIB "libnode*", "node.js/v"}},
 		.package = "nodejs",
+		.image = "node:{version}-slim",
+		.image_version = "20",
 	},
 	{
 		.name = "typescript",
@@ -86,6 +93,8 @@ const struct language languages[] = {
 			     {LIB "libruby*", "ruby "},
 			     {"../lib/libruby*", "ruby "}},
 		.package = "ruby",
+		.image = "ruby:{version}-slim",
+		.image_version = "3.3",
 	},
 	{
 		.name = "php",
@@ -101,6 +110,8 @@ const struct language languages[] = {
 					PHP_INI("sqlite3") PHP_INI("xml") PHP_INI("zip")},
 		.versions = {{NULL, "PHP/"}},
 		.package = "php-cli",
+		.image = "php:{version}-cli",
+		.image_version = "8.3",
 	},
 	{
 		.name = "perl",
@@ -112,6 +123,8 @@ const struct language languages[] = {
 		.code_args = {"--"},
 		.versions = {{NULL, "v", true}, {LIB "libperl*", "v", true}},
 		.package = "perl",
+		.image = "perl:{version}-slim",
+		.image_version = "5.40",
 	},
 	{
 		.name = "lua",
@@ -121,6 +134,8 @@ const struct language languages[] = {
 		/* "$LuaVersion: Lua 5.4.4", "$Lua: Lua 5.1.5" */
 		.versions = {{NULL, ": Lua "}, {LIB "liblua*", ": Lua "}},
 		.package = "lua5.4",
+		.image = "nickblah/lua:{version}",
+		.image_version = "5.4",
 	},
 	{
 		.name = "r",
@@ -130,6 +145,8 @@ const struct language languages[] = {
 		.programs = {{.name = "Rscript"}},
 		.versions = {{"../lib/R/library/base/DESCRIPTION", "Version: "}},
 		.package = "r-base-core",
+		.image = "r-base:{version}",
+		.image_version = "4.4.1",
 	},
 	{
 		.name = "bash",
@@ -141,6 +158,8 @@ const struct language languages[] = {
 		.code_args = {"bash"},
 		.versions = {{NULL, "Bash version "}},
 		.package = "bash",
+		.image = "bash:{version}",
+		.image_version = "5.2",
 	},
 	{
 		.name = "sh",
@@ -163,6 +182,8 @@ const struct language languages[] = {
 		/* Where it looks for its modules: /usr/lib/x86_64-linux-gnu/zsh/5.9 */
 		.versions = {{NULL, "/zsh/"}},
 		.package = "zsh",
+		.image = "zshusers/zsh:{version}",
+		.image_version = "5.9",
 	},
 	{
 		.name = "go",
@@ -170,13 +191,15 @@ const struct language languages[] = {
 		.extensions = {".go"},
 		.file_name = "main.go",
 		.programs = {{.name = "go"}},
-		.dirs = {{"lib/go-1.*/bin", 11, 40}},
+		.dirs = {{"lib/go-1.*/bin", 11, 40}, {.name = "local/go/bin"}},
 		.compile = {"{program}", "build", "-o", "{build}/main", "{script}"},
 		.run = {"{build}/main"},
 		.env = {"GOCACHE={shared}/cache", "GOPATH={shared}/go", "GOTOOLCHAIN=local",
 			"GOFLAGS=-buildvcs=false", "GOTELEMETRY=off"},
 		.versions = {{"../VERSION", "go"}},
 		.package = "golang-go",
+		.image = "golang:{version}",
+		.image_version = "1.23",
 	},
 	{
 		.name = "rust",
@@ -184,6 +207,10 @@ const struct language languages[] = {
 		.extensions = {".rs"},
 		.file_name = "main.rs",
 		.programs = {{.name = "rustc"}},
+		/* Of its image, where the rustc of the PATH is a program that chooses one of these.
+		 */
+		.dirs = {{"local/rustup/toolchains/1.*.0-" TRIPLE "/bin", 70, 120},
+			 {"local/rustup/toolchains/1.*.1-" TRIPLE "/bin", 70, 120}},
 		.compile = {"{program}", "--edition=2021", "--crate-name=main", "-O", "-o",
 			    "{build}/main", "{script}"},
 		.run = {"{build}/main"},
@@ -193,6 +220,8 @@ const struct language languages[] = {
 			     {"../lib/librustc_driver*", "-rust-"},
 			     {"../lib/librustc_driver*", "/rustc-"}},
 		.package = "rustc",
+		.image = "rust:{version}-slim",
+		.image_version = "1.82",
 	},
 	{
 		.name = "c",
@@ -205,6 +234,8 @@ const struct language languages[] = {
 		.run = {"{build}/main"},
 		.versions = {{NULL, "", true}},
 		.package = "gcc libc6-dev",
+		.image = "gcc:{version}",
+		.image_version = "14",
 	},
 	{
 		.name = "c++",
@@ -217,6 +248,8 @@ const struct language languages[] = {
 		.run = {"{build}/main"},
 		.versions = {{NULL, "", true}},
 		.package = "g++",
+		.image = "gcc:{version}",
+		.image_version = "14",
 	},
 	{
 		.name = "java",
@@ -247,6 +280,11 @@ const struct language *language_base(const struct language *language)
 bool language_has_versions(const struct language *language)
 {
 	return language_base(language)->versions[0].mark != NULL;
+}
+
+bool language_is_toolless(const struct language *language, const char *version)
+{
+	return language->toolless_since && version_compare(version, language->toolless_since) >= 0;
 }
 
 static bool has_word(const char *const words[LANGUAGE_WORDS_MAX], const char *word)

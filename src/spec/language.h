@@ -81,6 +81,11 @@ struct language {
 	/* The first that answers. None: the language has no versions. */
 	struct language_version versions[LANGUAGE_WORDS_MAX];
 	const char *package; /* the Debian packages that bring it */
+	/*
+	 * Its image, where the store has one: a reference with {version} in its tag, and the
+	 * version to get where none is asked for. NULL: there is none that is usual.
+	 */
+	const char *image, *image_version;
 };
 
 extern const struct language languages[];
@@ -91,6 +96,9 @@ const struct language *language_base(const struct language *language);
 
 /* Whether versions of it can be told apart. */
 bool language_has_versions(const struct language *language);
+
+/* Whether this version needs no tool. */
+bool language_is_toolless(const struct language *language, const char *version);
 
 /* By name or alias; NULL if there is none. */
 const struct language *language_find(const char *name);

@@ -381,9 +381,9 @@ SETTER(set_image)
 {
 	const char *s = field_str(v, err);
 
-	if (!s || strcmp(s, "host") == 0)
-		return s ? 0 : -1;
-	return field_later(err, "islands are made of this machine's own /usr: leave image out");
+	if (s && strcmp(s, IMAGE_HOST) != 0)
+		needs_sandbox(r, "image");
+	return s ? spec_set_image(&body(r)->spec, s, err) : -1;
 }
 
 SETTER(set_user)
@@ -391,9 +391,7 @@ SETTER(set_user)
 	const char *s = field_str(v, err);
 
 	needs_sandbox(r, "user");
-	if (!s || strcmp(s, "cay") == 0)
-		return s ? 0 : -1;
-	return field_later(err, "programs run as the island's user cay: leave user out");
+	return s ? spec_set_user(&body(r)->spec, s, err) : -1;
 }
 
 /* Live sandboxes are what they are called. */
@@ -432,7 +430,8 @@ SETTER(refuse_true)
 SETTER(set_writable)
 {
 	needs_sandbox(r, "writable");
-	return refuse_true(r, v, err);
+	body(r)->spec.writable = json_bool(v);
+	return 0;
 }
 
 SETTER(refuse)
@@ -497,7 +496,7 @@ static const struct field fields[] = {
 	{"engine", TAKES_STR, set_engine, ISLAND},
 	{"image", TAKES_STR, set_image, ISLAND},
 	{"writable", TAKES_BOOL, set_writable, ISLAND},
-	{"user", TAKES_STR, set_user, ALL},
+	{"user", TAKES_STR, set_user, ISLAND},
 	{"network", TAKES_OBJECT, set_network, ISLAND},
 	{"mode", TAKES_STR, set_mode, ISLAND},
 	{"tier", TAKES_STR, set_tier, ISLAND},

@@ -346,6 +346,30 @@ int spec_set_engine(struct spec *s, const char *text, struct cay_error *err)
 	return 0;
 }
 
+int spec_set_image(struct spec *s, const char *text, struct cay_error *err)
+{
+	size_t len = strlen(text);
+
+	if (len == 0 || len > IMAGE_TEXT_MAX) {
+		(void)cay_fail(err, CAY_E_INVALID, 0, "'%.64s' names no image", text);
+		return cay_hint(err,
+				"a name such as python:3.12-slim, or an id of `cay image list`");
+	}
+	free(s->image);
+	s->image = strdup(text);
+	return s->image ? 0 : no_memory(err);
+}
+
+int spec_set_user(struct spec *s, const char *text, struct cay_error *err)
+{
+	if (strcmp(text, "root") != 0 && strcmp(text, "cay") != 0) {
+		(void)cay_fail(err, CAY_E_INVALID, 0, "the user can't be '%.64s'", text);
+		return cay_hint(err, "root, or leave it out: the image's own user, or cay");
+	}
+	s->as_root = strcmp(text, "root") == 0;
+	return 0;
+}
+
 int spec_set_workdir(struct spec *s, const char *path, struct cay_error *err)
 {
 	free(s->workdir);

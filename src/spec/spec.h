@@ -17,7 +17,10 @@
 #define SPEC_MOUNTS_MAX    32
 #define SPEC_TRANSFERS_MAX 256
 
+#define IMAGE_TEXT_MAX 512 /* of an image's name, as it is asked for */
+
 #define ISLAND_WORKSPACE "/workspace"
+#define IMAGE_HOST       "host" /* this machine's own /usr: the image that has no record */
 
 enum spec_kind {
 	SPEC_CODE, /* code in a language */
@@ -107,7 +110,7 @@ struct spec {
 	/* The first field that asks for what only a sandbox has ("network"); static; or NULL. */
 	const char *needs_sandbox;
 	bool allow_degraded;
-	char *image;   /* a reference, or an id; NULL: none was named */
+	char *image;   /* a reference, or an id, or IMAGE_HOST; NULL: none was named */
 	bool writable; /* the root can be written to, and is gone with the island */
 	bool as_root;  /* the program is root on its island */
 	struct network_spec network;
@@ -166,6 +169,12 @@ int spec_allow_domain(struct spec *s, const char *text, struct cay_error *err);
 int spec_block_domain(struct spec *s, const char *text, struct cay_error *err);
 
 int spec_set_tier(struct spec *s, const char *text, struct cay_error *err);
+
+/* A reference or id, or "host"; what is there, image/choose.h finds. */
+int spec_set_image(struct spec *s, const char *text, struct cay_error *err);
+
+/* "root"; or "cay", which is said for nothing. */
+int spec_set_user(struct spec *s, const char *text, struct cay_error *err);
 
 int spec_set_workdir(struct spec *s, const char *path, struct cay_error *err);
 

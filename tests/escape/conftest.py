@@ -9,6 +9,9 @@ import tempfile
 
 import pytest
 
+# chown, dac_override, fowner, fsetid, kill, setgid, setuid, net_bind_service: of the island alone.
+ROOT_CAPABILITIES = 0x4fb
+
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), *(str(HERE.parent / name) for name in ("integration", "egress", "serve", "images", "places"))]
 
@@ -20,18 +23,25 @@ from support import STRANGER, must_work  # noqa: E402
 from table import Outcome, lines, write_table  # noqa: E402
 
 
-@pytest.fixture(params=["root", "user"])
+@pytest.fixture(params=["root", "user", "root inside"])
 def island(request):
-    """cay as whoever runs the tests, and as an ordinary user with nothing delegated."""
+    """cay as whoever runs the tests, and as an ordinary user with nothing delegated; and with a root inside."""
     if request.param == "root":
         return request.getfixturevalue("cay")
+    if request.param == "root inside":
+        inside = with_options(request.getfixturevalue("cay"), "--user", "root")
+        inside.uid, inside.capabilities = 0, ROOT_CAPABILITIES
+        return inside
     if os.geteuid() != 0:
         must_work("the other one is an ordinary user already")
-    user = request.getfixturevalue("stranger")
-    run, start = user.run, user.start
-    user.run = lambda *args, **more: run("--allow-degraded", *args, **more)
-    user.start = lambda first, *args, **more: start(first, "--allow-degraded", *args, **more)
-    return user
+    return with_options(request.getfixturevalue("stranger"), "--allow-degraded")
+
+
+def with_options(cay, *options):
+    run, start = cay.run, cay.start
+    cay.run = lambda *args, **more: run(*options, *args, **more)
+    cay.start = lambda first, *args, **more: start(first, *options, *args, **more)
+    return cay
 
 
 @pytest.fixture

@@ -93,6 +93,7 @@ class Cay:
             "TMPDIR": str(tmp),
         }
         self.prefix = []
+        self.uid, self.capabilities = 1000, 0  # what its programs have
 
     def _arguments(self, args, env, config):
         full = dict(self.env, **(env or {}))

@@ -7,7 +7,7 @@
  * Fake trees in a directory of each test's own: tree/usr is the host as an
  * island sees it, tree/opt is where an operator might have more.
  */
-#include "image/runtime.h"
+#include "image/runtime_choose.h"
 
 #include "base/buf.h"
 #include "base/fd.h"
@@ -154,7 +154,8 @@ static inline int setup(void **state)
 	make_dirs(f, "usr/bin/");
 	f->dirs[0] = f->local_bin;
 	f->dirs[1] = f->bin;
-	f->places = (struct runtime_places){f->dirs, f->usr, f->cache};
+	f->places = (struct runtime_places){
+		.host_dirs = f->dirs, .host_root = f->usr, .cache_dir = f->cache};
 	f->python = language_find("python");
 	settings_init(&f->settings);
 	*state = f;

@@ -22,6 +22,7 @@
 static struct mount_rules rules;
 static char store[] = "/tmp/image-root-XXXXXX";
 static int roots = -1, tree = -1;
+static bool use_template; /* as the daemon's launcher has one */
 
 /* Owners as the store has them. */
 static void own(const char *path, unsigned uid)
@@ -138,6 +139,8 @@ static int run_request(const struct request *q, char *out, size_t size)
 
 	launcher_init(&l, &rules);
 	l.image_store = store;
+	if (use_template)
+		assert_int_equal(launcher_make_template(&l, &err), 0);
 	r = run(&l, plan, &iso, out, size, &err);
 	launcher_done(&l);
 	free(plan);
@@ -303,5 +306,8 @@ int main(void)
 		cmocka_unit_test(one_in_use_is_locked),
 	};
 
-	return cmocka_run_group_tests(tests, make_store, remove_store);
+	int failed = cmocka_run_group_tests(tests, make_store, NULL);
+
+	use_template = true;
+	return failed + cmocka_run_group_tests(tests, NULL, remove_store);
 }

@@ -166,9 +166,9 @@ static void images_are_found_by_what_leads_to_them(void **state)
 	is_not_found("python:3.11-slim", CAY_E_IMAGE, "the image python:3.11-slim is not here",
 		     "cay image pull python:3.11-slim");
 	/* Too short for an id; of a name that nobody has given. */
-	is_not_found("aaaaaaaaaaa", CAY_E_IMAGE, "is not here", "cay image pull aaaaaaaaaaa");
+	is_not_found("aaaaaaaaaaa", CAY_E_IMAGE, "is not here", "cay image pull aaaaaaaaaaa:latest");
 	is_not_found("sha256:cccccccccccc", CAY_E_IMAGE, "is not here",
-		     "cay image pull sha256:cccccccccccc");
+		     "`cay image list` shows those that are");
 }
 
 static void an_ambiguous_id_is_none(void **state)
@@ -188,7 +188,7 @@ static void what_is_damaged_is_said(void **state)
 {
 	(void)state;
 	image_put_name(store, "docker.io/library/none:latest", image_id('c'));
-	is_not_found("none", CAY_E_IMAGE, "is not here", "cay image pull none");
+	is_not_found("none", CAY_E_IMAGE, "is not here", "cay image pull none:latest");
 	image_put_text(store, "names/docker.io%2Flibrary%2Fbad:latest", "../../etc/passwd\n");
 	is_not_found("bad", CAY_E_INTERNAL, "read the image store", "pull or load the image again");
 	image_put_record(store, image_id('d'), ",\"uid\":-5");
@@ -231,7 +231,7 @@ static void the_store_is_where_settings_say(void **state)
 	settings_init(&s);
 	assert_int_equal(setenv("XDG_DATA_HOME", "/data", 1), 0);
 	assert_int_equal(images_dir(&s, path), 0);
-	assert_string_equal(path, geteuid() == 0 ? "/var/lib/cay/images" : "/data/cay/images");
+	assert_string_equal(path, geteuid() == 0 ? "/var/lib/cay-images" : "/data/cay/images");
 	assert_int_equal(settings_parse(&s, "F", "[images]\nstore = /srv/images\n", &err), 0);
 	assert_int_equal(images_dir(&s, path), 0);
 	assert_string_equal(path, "/srv/images");

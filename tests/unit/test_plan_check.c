@@ -386,8 +386,65 @@ static void flags_are_flags(void **state)
 	(void)state;
 	CHECK_BAD(p, scratch_workspace, 2);
 	CHECK_BAD(p, allow_degraded, 2);
-	CHECK_BAD(p, pad[0], 1);
+	CHECK_BAD(p, writable, 1); /* without an image */
+	CHECK_BAD(p, uid, 999);
+	CHECK_BAD(p, gid, 0);
 	CHECK_BAD(p, mounts[0].pad[0], 1);
+}
+
+/* Of an image's id a path is made: nothing else may come of it. */
+static void images_are_ids(void **state)
+{
+	struct image image = {.uid = 999, .gid = 0};
+	_cleanup_(freep) struct plan *p = NULL;
+	struct cay_error err;
+	char *id;
+
+	(void)state;
+	memset(image.id, 'a', IMAGE_ID_SIZE - 1);
+	use_code("sh", "id");
+	spec->writable = true;
+	assert_int_equal(plan_make(spec, &settings, runtime, &image, NULL, &p, &err), 0);
+	assert_true(taken_as_plan(p, p->size));
+	assert_int_equal(p->uid, 999);
+	CHECK_BAD(p, writable, 2);
+	CHECK_BAD(p, image, p->workdir);
+	CHECK_BAD(p, image, p->image + 1);
+	CHECK_BAD(p, image, UINT32_MAX);
+	id = p->text + p->image;
+	for (size_t n = 0; n < IMAGE_ID_SIZE - 1; n++) {
+		id[n] = '/';
+		assert_false(taken_as_plan(p, p->size));
+		id[n] = '.';
+		assert_false(taken_as_plan(p, p->size));
+		id[n] = 'a';
+	}
+	assert_true(taken_as_plan(p, p->size));
+}
+
+/* Set-id files only where nothing that outlives the island can be written to. */
+static void set_ids_end_with_the_island(void **state)
+{
+	struct image image = {.id = "x"};
+	_cleanup_(freep) struct plan *p = NULL;
+	struct cay_error err;
+
+	(void)state;
+	use_code("sh", "id");
+	spec->writable = spec->as_root = true;
+	assert_int_equal(plan_make(spec, &settings, runtime, &image, NULL, &p, &err), 0);
+	assert_true(plan_may_set_ids(p));
+	p->writable = 0;
+	assert_false(plan_may_set_ids(p));
+	p->writable = 1;
+	p->uid = 1000;
+	assert_false(plan_may_set_ids(p));
+	p->uid = 0;
+	p->n_mounts = 1;
+	p->mounts[0].access = ACCESS_READ;
+	assert_true(plan_may_set_ids(p));
+	p->mounts[0].access = ACCESS_WRITE;
+	assert_false(plan_may_set_ids(p));
 }
 
 /* A workspace that is kept goes by its sandbox's name alone, and to its place alone. */
@@ -593,6 +650,8 @@ int main(void)
 		TEST(ids_are_ours),
 		TEST(limits_are_checked),
 		TEST(flags_are_flags),
+		TEST(images_are_ids),
+		TEST(set_ids_end_with_the_island),
 		TEST(kept_workspaces_are_names),
 		TEST(islands_are_shared_by_what_fits),
 		TEST(commands_fit_by_every_byte),

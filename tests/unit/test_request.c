@@ -228,6 +228,22 @@ static void what_holds_anyway_may_be_said(void **state)
 
 	(void)state;
 	assert_int_equal(q->spec.engine, ENGINE_NATIVE);
+	assert_false(q->spec.writable || q->spec.as_root);
+	assert_string_equal(q->spec.needs_sandbox, "writable"); /* image host does not */
+}
+
+static void images_are_read(void **state)
+{
+	_cleanup_(freep) struct request_body *q =
+		parse("{\"argv\":[\"id\"],\"image\":\"debian:12\",\"user\":\"root\","
+		      "\"writable\":true}");
+	_cleanup_(freep) struct request_body *none = parse("{\"code\":\"\"}");
+
+	(void)state;
+	assert_string_equal(q->spec.image, "debian:12");
+	assert_true(q->spec.writable && q->spec.as_root);
+	assert_string_equal(q->spec.needs_sandbox, "image");
+	assert_null(none->spec.image);
 }
 
 static void networks_are_read(void **state)
@@ -441,8 +457,12 @@ static const struct {
 	{REQUEST_SANDBOX, "{\"labels\":{\"a\":1}}", I, "labels.a: expected a string", ""},
 	{REQUEST_RUN, "{\"code\":\"\",\"background\":true,\"dry_run\":true}", I, "dry_run: ", ""},
 	/* Later */
-	{REQUEST_RUN, "{\"code\":\"\",\"image\":\"debian:12\"}", U, "image: not supported yet",
-	 "leave"},
+	{REQUEST_RUN, "{\"code\":\"\",\"image\":\"\"}", I, "image: '' names no image", "python:"},
+	{REQUEST_RUN, "{\"code\":\"\",\"image\":1}", I, "image: expected a string", ""},
+	{REQUEST_COMMAND, "{\"code\":\"\",\"image\":\"a\"}", I, "image: can't be said of a command",
+	 ""},
+	{REQUEST_COMMAND, "{\"code\":\"\",\"user\":\"root\"}", I,
+	 "user: can't be said of a command", ""},
 	{REQUEST_RUN, "{\"code\":\"\",\"engine\":\"docker\"}", U, "engine: not supported yet",
 	 "leave engine out"},
 	{REQUEST_RUN, "{\"code\":\"\",\"engine\":\"qemu\"}", I, "engine: no engine is called", ""},
@@ -461,8 +481,9 @@ static const struct {
 	{REQUEST_COMMAND, "{\"code\":\"\",\"network\":{\"allow\":[]}}", I,
 	 "network: can't be said of a command", ""},
 	{REQUEST_RUN, "{\"code\":\"\",\"network\":\"none\"}", I, "network: expected an object", ""},
-	{REQUEST_RUN, "{\"code\":\"\",\"writable\":true}", U, "writable: not supported yet", ""},
-	{REQUEST_RUN, "{\"code\":\"\",\"user\":\"root\"}", U, "user: not supported yet", ""},
+	{REQUEST_RUN, "{\"code\":\"\",\"writable\":1}", I, "writable: expected true or false", ""},
+	{REQUEST_RUN, "{\"code\":\"\",\"user\":\"web\"}", I, "user: the user can't be 'web'",
+	 "root"},
 	{REQUEST_SANDBOX, "{\"mode\":\"off\"}", U, "mode: not supported yet", "lives on"},
 	{REQUEST_RUN, "{\"code\":\"\",\"mode\":\"offf\"}", I, "mode: no such value", "off"},
 	{REQUEST_RUN, "{\"code\":\"\",\"tier\":\"top\"}", I, "tier: 'top' is no tier",
@@ -581,6 +602,7 @@ int main(void)
 		cmocka_unit_test(limits_are_numbers_or_text),
 		cmocka_unit_test(the_rest_is_read),
 		cmocka_unit_test(what_holds_anyway_may_be_said),
+		cmocka_unit_test(images_are_read),
 		cmocka_unit_test(networks_are_read),
 		cmocka_unit_test(rules_are_bounded),
 		cmocka_unit_test(sandboxes_are_read),

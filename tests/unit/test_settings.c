@@ -315,12 +315,12 @@ static void shows_origins(void **state)
 	(void)state;
 	settings_init(&s);
 	settings_show(&s, count_origin, n);
-	assert_int_equal(n[0], 2 * n_limit_rows + 24);
+	assert_int_equal(n[0], 2 * n_limit_rows + 25);
 	assert_int_equal(n[1], 0);
 	parse(&s, "F", "[limits]\nmemory=1g\n[mounts]\nread=/a\nread=/b\n");
 	n[0] = 0;
 	settings_show(&s, count_origin, n);
-	assert_int_equal(n[0], 2 * n_limit_rows + 26);
+	assert_int_equal(n[0], 2 * n_limit_rows + 27);
 	assert_int_equal(n[1], 3);
 }
 
@@ -405,7 +405,8 @@ static void example_is_true(void **state)
 	assert_int_equal(all.serve_mode, s.serve_mode);
 	assert_int_equal(all.serve_direct_over_tcp, s.serve_direct_over_tcp);
 	assert_non_null(all.serve_direct_user);
-	assert_string_equal(all.images_store, "/var/lib/cay/images");
+	assert_string_equal(all.images_store, "/var/lib/cay-images");
+	assert_int_equal(all.images_budget, s.images_budget);
 	assert_int_equal(all.images_allow.len, 1);
 	assert_int_equal(all.images_aliases.len, 1);
 	assert_int_equal(all.images_pull, s.images_pull);
@@ -422,7 +423,9 @@ static void images_are_checked(void **state)
 	(void)state;
 	settings_init(&s);
 	assert_int_equal(s.images_pull, PULL_MISSING);
-	parse(&s, "F", "[images]\npull = never\nallow = ghcr.io/me/*\nalias = a=b:1\n");
+	assert_int_equal(s.images_budget, 0);
+	parse(&s, "F", "[images]\nbudget = 20g\npull = never\nallow = ghcr.io/me/*\nalias = a=b:1\n");
+	assert_int_equal(s.images_budget, 20ull << 30);
 	assert_int_equal(s.images_pull, PULL_NEVER);
 	check_refused("[images]\nstore = images\n",
 		      "F:2: store can't be 'images': expected an absolute path", "");

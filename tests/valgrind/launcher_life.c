@@ -29,7 +29,7 @@ static int play_open(pid_t pid);
 #define sys_clone3                        play_clone3
 #define island_main                       play_island
 #define rootfs_build(at, ret, err)        play_root(ret)
-#define rootfs_seal(root, err)            0
+#define rootfs_seal(root, writable, err)  0
 #define rootfs_devices(root, err)         0
 #define rootfs_enter(root, err)           0
 #define sys_open_tree(dir, path, flags)   open(path, O_PATH | O_CLOEXEC)

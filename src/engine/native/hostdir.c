@@ -239,6 +239,7 @@ int hostdir_idmap(struct hostdir *h, enum access access, bool shift, uid_t islan
 		  gid_t island_gid, struct cay_error *err)
 {
 	struct id_shift owner = {.uid = island_uid, .gid = island_gid, .count = 1};
+	_cleanup_(fd_closep) int by = -1;
 	struct stat st;
 	int r;
 
@@ -250,7 +251,10 @@ int hostdir_idmap(struct hostdir *h, enum access access, bool shift, uid_t islan
 		return cay_fail(err, CAY_E_ENGINE, errno, "look at %s", h->path);
 	owner.disk_uid = st.st_uid;
 	owner.disk_gid = st.st_gid;
-	r = idmap_mount(h->tree, attrs_of(access), shift ? &owner : NULL);
+	by = shift ? idmap_open(&owner) : -1;
+	if (shift && by < 0)
+		return cay_fail(err, CAY_E_ENGINE, -by, "map the owner of %s", h->path);
+	r = idmap_mount(h->tree, attrs_of(access), by);
 	if (r == 0)
 		return 0;
 	if (r != -EINVAL && r != -EPERM && r != -EOPNOTSUPP)

@@ -13,8 +13,11 @@ struct id_shift {
 	uint32_t count;
 };
 
+/* What shifts them so: an fd or -errno. Good for any number of mounts. */
+int idmap_open(const struct id_shift *s);
+
 /*
  * Sets attributes on a mount that is not attached anywhere, and on those below it, and shifts
- * its owners, unless shift is NULL. 0 or -errno; file systems that can't say -EINVAL.
+ * its owners, unless by is -1. 0 or -errno; file systems that can't say -EINVAL.
  */
-int idmap_mount(int tree, uint64_t attrs, const struct id_shift *shift);
+int idmap_mount(int tree, uint64_t attrs, int by);

@@ -76,8 +76,10 @@ void ids_give(struct ids *i, uint32_t base)
 	uint32_t slot = (base - IDS_FIRST) / IDS_RANGE;
 
 	/* Unlocking can't fail, but for want of memory: then the range stays ours. */
-	if (base && set_lock(i, slot, F_UNLCK) == 0)
+	if (base && set_lock(i, slot, F_UNLCK) == 0) {
 		i->taken[slot] = 0;
+		i->next = slot; /* what was made for its ids may be there yet: image_root.h */
+	}
 }
 
 bool ids_all_owned(int *ret_error)

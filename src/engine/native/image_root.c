@@ -61,21 +61,49 @@ static int open_locked(int roots, const char *id, struct hostdir *h, struct cay_
 	return 0;
 }
 
-/* Owners that can't be shown are nobody's, as those of the host's own /usr are. */
-static int shift_owners(struct hostdir *h, const struct plan *p, uint32_t first_id,
-			struct cay_error *err)
+void image_shifts_done(struct image_shifts *s)
+{
+	for (size_t n = 0; n < IMAGE_SHIFTS_MAX; n++)
+		if (s->items[n].first_id)
+			(void)close(s->items[n].by);
+	*s = (struct image_shifts){0};
+}
+
+/* Borrowed; or -errno. */
+static int find_shift(struct image_shifts *s, uint32_t first_id)
 {
 	const struct id_shift shift = {.disk_uid = IMAGE_IDS_FIRST,
 				       .disk_gid = IMAGE_IDS_FIRST,
 				       .uid = first_id,
 				       .gid = first_id,
 				       .count = IMAGE_IDS};
+	int by;
+
+	for (size_t n = 0; n < IMAGE_SHIFTS_MAX; n++)
+		if (s->items[n].first_id == first_id)
+			return s->items[n].by;
+	by = idmap_open(&shift);
+	if (by < 0)
+		return by;
+	if (s->items[s->next].first_id)
+		(void)close(s->items[s->next].by);
+	s->items[s->next].first_id = first_id;
+	s->items[s->next].by = by;
+	s->next = (s->next + 1) % IMAGE_SHIFTS_MAX;
+	return by;
+}
+
+/* Owners that can't be shown are nobody's, as those of the host's own /usr are. */
+static int shift_owners(struct hostdir *h, const struct plan *p, int by, struct cay_error *err)
+{
 	int r;
 
+	if (by < 0)
+		return cay_fail(err, CAY_E_ENGINE, -by, "map the owners of the image");
 	h->tree = mount_clone(h->fd, "");
 	if (h->tree < 0)
 		return cay_fail(err, CAY_E_ENGINE, -h->tree, "copy the mount of the image");
-	r = idmap_mount(h->tree, TREE_ATTRS, &shift);
+	r = idmap_mount(h->tree, TREE_ATTRS, by);
 	if ((r == -EINVAL || r == -EPERM || r == -EOPNOTSUPP) && p->writable) {
 		(void)cay_fail(err, CAY_E_NOT_ENFORCEABLE, -r,
 			       "the file system of the images can't show files as the island's");
@@ -84,12 +112,12 @@ static int shift_owners(struct hostdir *h, const struct plan *p, uint32_t first_
 				     "[images] store");
 	}
 	if (r == -EINVAL || r == -EPERM || r == -EOPNOTSUPP)
-		r = idmap_mount(h->tree, TREE_ATTRS, NULL);
+		r = idmap_mount(h->tree, TREE_ATTRS, -1);
 	return r < 0 ? cay_fail(err, CAY_E_ENGINE, -r, "prepare the mount of the image") : 0;
 }
 
-int image_root_open(const char *store, const struct plan *p, uint32_t first_id, struct hostdir *ret,
-		    struct cay_error *err)
+int image_root_open(const char *store, const struct plan *p, uint32_t first_id,
+		    struct image_shifts *shifts, struct hostdir *ret, struct cay_error *err)
 {
 	_cleanup_(hostdir_done) struct hostdir h = HOSTDIR_NONE;
 	_cleanup_(fd_closep) int roots = -1;
@@ -97,7 +125,7 @@ int image_root_open(const char *store, const struct plan *p, uint32_t first_id, 
 	if (!store || !store[0])
 		return cay_fail(err, CAY_E_IMAGE, 0, "there are no images here");
 	if (open_roots(store, &roots, err) < 0 || open_locked(roots, plan_image(p), &h, err) < 0 ||
-	    (first_id && shift_owners(&h, p, first_id, err) < 0))
+	    (first_id && shift_owners(&h, p, find_shift(shifts, first_id), err) < 0))
 		return -1;
 	*ret = h;
 	h = HOSTDIR_NONE; /* the caller's from here on */
@@ -164,5 +192,6 @@ int image_root_lay(struct island *i, const char *base, struct cay_error *err)
 			return cay_fail(err, CAY_E_ENGINE, errno, "mount the image");
 		i->root_fd = take_fd(&tree);
 	}
-	return rootfs_add_dev(i->root_fd, err);
+	/* A template's comes later, whole: layout_devices(). */
+	return i->in_template ? 0 : rootfs_add_dev(i->root_fd, err);
 }

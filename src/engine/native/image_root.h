@@ -21,12 +21,25 @@
 
 struct island;
 
+/* Of a launcher that makes many: what shifts owners to a range of ids is good for the next, too. */
+#define IMAGE_SHIFTS_MAX 16
+
+struct image_shifts {
+	struct {
+		uint32_t first_id; /* 0: there is none */
+		int by;
+	} items[IMAGE_SHIFTS_MAX];
+	size_t next; /* to be replaced */
+};
+
+void image_shifts_done(struct image_shifts *s);
+
 /*
  * In the launcher. store: image/images.h; what others may change there is not used. first_id: the
  * first host id of the island's range; 0 where it has none.
  */
-int image_root_open(const char *store, const struct plan *p, uint32_t first_id, struct hostdir *ret,
-		    struct cay_error *err);
+int image_root_open(const char *store, const struct plan *p, uint32_t first_id,
+		    struct image_shifts *shifts, struct hostdir *ret, struct cay_error *err);
 
 /* In the child: makes it the mount at base, with a /dev of the island's own. */
 int image_root_lay(struct island *i, const char *base, struct cay_error *err);

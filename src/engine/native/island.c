@@ -86,8 +86,8 @@ static int run_steps(struct island *i, enum step_where where, struct cay_error *
 {
 	for (unsigned n = 0; n < n_island_steps; n++) {
 		const struct step *s = &island_steps[n];
-		bool here = s->where == where ||
-			    (where == STEP_MAPPED && s->where == STEP_ROOT && !i->in_template);
+		bool here = s->where == where || (where == STEP_MAPPED && s->where == STEP_ROOT &&
+						  (!i->in_template || plan_image(i->plan)));
 
 		if (!here || i->skip & 1ull << n)
 			continue;

@@ -120,7 +120,7 @@ struct island {
 	const struct hostdir *hostdirs; /* one for each of the plan's mounts */
 	const struct hostdir *image;    /* its root, where it is not the host's own */
 	bool many_ids;                  /* a range is mapped; else only the island's user */
-	bool in_template;               /* the image's root is there already */
+	bool in_template;               /* the host image's root is there already */
 	enum network_way network;       /* where it comes from */
 	bool ahead;                     /* waits for orders: stdio comes by those, and plans may */
 	bool held;                      /* waits for MESSAGE_GO, and sends the scratch fd */
@@ -152,7 +152,7 @@ struct island {
 enum step_where {
 	STEP_EARLY,   /* init, before ids are mapped and cgroups made */
 	STEP_MAPPED,  /* init, when ids are mapped */
-	STEP_ROOT,    /* the same, only where there is no template */
+	STEP_ROOT,    /* the same, only where no template has the root */
 	STEP_INIT,    /* init, when cgroups are made, too */
 	STEP_PROGRAM, /* the program's process */
 	STEP_LAST,    /* the program's process, when files are in, before exec */

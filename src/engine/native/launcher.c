@@ -6,7 +6,6 @@
 #include "core/limit.h"
 #include "engine/native/bare.h"
 #include "engine/native/confine.h"
-#include "engine/native/image_root.h"
 #include "engine/native/island.h"
 #include "engine/native/network.h"
 #include "engine/native/stock.h"
@@ -61,6 +60,7 @@ void launcher_done(struct launcher *l)
 {
 	drop_ahead(l);
 	stock_done(l);
+	image_shifts_done(&l->image_shifts);
 	cgroups_done(&l->cgroups);
 	ids_done(&l->ids);
 }
@@ -82,11 +82,14 @@ bool launcher_listen(int control, struct message *ret, int *ret_fd)
 	return true;
 }
 
-/* A template has no mount points but its own: other targets need a root of their own. */
+/*
+ * A template has no mount points but its own: other targets need a root of their own. Images have
+ * that in any case, and are laid out from there, because it has a /dev, and little else to copy.
+ */
 static bool fits_template(const struct launcher *l, const struct plan *p)
 {
 	if (l->template <0 || plan_image(p))
-		return false;
+		return l->template >= 0;
 	for (uint32_t n = 0; n < p->n_mounts; n++)
 		if (strcmp(plan_str(p, p->mounts[n].target), ISLAND_WORKSPACE) != 0)
 			return false;
@@ -211,7 +214,8 @@ static int prepare(struct launcher *l, const struct plan *p, struct launched *i,
 	i->gid = p->gid;
 	if (l->many_ids && ids_take(&l->ids, &i->first_id, err) < 0)
 		return -1;
-	if (plan_image(p) && image_root_open(l->image_store, p, i->first_id, &i->image, err) < 0)
+	if (plan_image(p) &&
+	    image_root_open(l->image_store, p, i->first_id, &l->image_shifts, &i->image, err) < 0)
 		return -1;
 	if (!l->many_ids)
 		return 0;

@@ -27,6 +27,7 @@
 #include "engine/native/wires.h"
 #include "engine/service.h"
 #include "policy/mounts.h"
+#include "engine/native/image_root.h"
 #include "policy/plan.h"
 
 #include <stdbool.h>
@@ -60,7 +61,8 @@ struct launcher {
 	size_t n_ahead;
 	int remains[REMAINS_MAX]; /* mount namespaces of islands that are gone */
 	size_t n_remains, max_remains;
-	int kept_dir;            /* kept.h; borrowed; -1: no workspaces are kept */
+	int kept_dir; /* kept.h; borrowed; -1: no workspaces are kept */
+	struct image_shifts image_shifts;
 	const char *image_store; /* image/images.h; borrowed; NULL: there are no images */
 	uint64_t skip_steps;     /* tests only: see island_steps */
 };

@@ -335,10 +335,10 @@ int layout_seal(struct island *i, struct cay_error *err)
 
 int layout_devices(struct island *i, struct cay_error *err)
 {
-	return rootfs_devices(i->root_fd, err);
+	return i->in_template ? rootfs_take_dev(i->root_fd, err) : rootfs_devices(i->root_fd, err);
 }
 
 int layout_enter(struct island *i, struct cay_error *err)
 {
-	return i->in_template ? 0 : rootfs_enter(i->root_fd, err);
+	return i->in_template && !plan_image(i->plan) ? 0 : rootfs_enter(i->root_fd, err);
 }

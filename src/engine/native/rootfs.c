@@ -154,13 +154,29 @@ int rootfs_build(const char *base, int *ret_root_fd, struct cay_error *err)
 	return 0;
 }
 
-int rootfs_add_dev(int root_fd, struct cay_error *err)
+static int place_dev(int dev, int root_fd, struct cay_error *err)
 {
-	_cleanup_(fd_closep) int dev = make_tmpfs();
 	int r = dev < 0 ? dev : mount_place(dev, root_fd, "dev");
 
 	if (r == -ENOENT || r == -ELOOP || r == -ENOTDIR)
 		return cay_fail(err, CAY_E_IMAGE, -r, "the image has no directory /dev");
+	return r < 0 ? cay_fail(err, CAY_E_ENGINE, -r, "make /dev") : 0;
+}
+
+int rootfs_take_dev(int root_fd, struct cay_error *err)
+{
+	_cleanup_(fd_closep) int dev = open_copy("dev");
+
+	return place_dev(dev, root_fd, err);
+}
+
+int rootfs_add_dev(int root_fd, struct cay_error *err)
+{
+	_cleanup_(fd_closep) int dev = make_tmpfs();
+	int r = 0;
+
+	if (place_dev(dev, root_fd, err) < 0)
+		return -1;
 	for (size_t i = 0; i < n_host_items && r == 0; i++)
 		if (strncmp(host_items[i].path, "dev/", 4) == 0)
 			r = place_item(root_fd, &host_items[i]);

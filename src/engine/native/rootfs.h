@@ -20,6 +20,9 @@ int rootfs_build(const char *base, int *ret_root_fd, struct cay_error *err);
 /* Gives the root of another image a /dev of the island's own, sealed, but for its devices. */
 int rootfs_add_dev(int root_fd, struct cay_error *err);
 
+/* The same out of the template that we are in, devices and all. */
+int rootfs_take_dev(int root_fd, struct cay_error *err);
+
 /* Makes all that is there, unless writable, read-only; and without set-id programs and devices. */
 int rootfs_seal(int root_fd, bool writable, struct cay_error *err);
 

@@ -1,0 +1,252 @@
+/*
+ * add.c: an image whose layers are there gets a root, a record and a name.
+ *
+ * Root, record and name come in this order and under the store's lock, so that at any moment a name
+ * leads to a record, and a record to a root; a root without a record is of somebody who was killed.
+ */
+#include "base/attr.h"
+#include "base/buf.h"
+#include "base/fd.h"
+#include "base/json.h"
+#include "image/child.h"
+#include "image/describe.h"
+#include "image/finish.h"
+#include "image/images.h"
+#include "image/layer.h"
+#include "image/look.h"
+#include "image/merge.h"
+#include "image/staging.h"
+#include "image/store_impl.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct making {
+	struct image *image;
+	int fds[IMAGE_LAYERS_MAX + 1]; /* the layers, and behind them the root */
+	size_t n_layers;
+};
+
+static void making_done(struct making *m)
+{
+	for (size_t i = 0; i <= m->n_layers; i++)
+		fd_closep(&m->fds[i]);
+}
+
+/* Layers are held, so that nobody removes them meanwhile. */
+static int open_layers(struct store *s, struct making *m, struct cay_error *err)
+{
+	_cleanup_(fd_closep) int layers = store_subdir(s, "layers");
+	const struct strv *ids = &m->image->layers;
+
+	m->fds[0] = -1;
+	if (ids->len > IMAGE_LAYERS_MAX)
+		return cay_fail(err, CAY_E_TOO_LARGE, 0, "the image has more than %d layers",
+				IMAGE_LAYERS_MAX);
+	for (size_t i = 0; i < ids->len; i++) {
+		struct layer_count count;
+		int fd, r;
+
+		if (!store_has_layer(s, ids->items[i]))
+			return cay_fail(err, CAY_E_INTERNAL, 0, "layer sha256:%s is not there",
+					ids->items[i]);
+		fd = openat(layers, ids->items[i], O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		r = fd < 0 ? -errno : layer_count_read(fd, &count);
+		m->fds[m->n_layers++] = fd;
+		m->fds[m->n_layers] = -1;
+		if (r < 0)
+			return cay_fail(err, CAY_E_INTERNAL, -r, "open layer sha256:%s",
+					ids->items[i]);
+		m->image->size_bytes += count.bytes;
+	}
+	return 0;
+}
+
+static int write_record(const struct image *image, struct buf *text, struct cay_error *err)
+{
+	_cleanup_(json_freep) struct json *j = NULL;
+	int r = record_json(image, &j);
+
+	if (r == 0)
+		r = json_text(j, text);
+	return r < 0 ? cay_fail(err, CAY_E_INTERNAL, -r, "write the image's record") : 0;
+}
+
+/* In the child. */
+static int make_root(void *ctx, int tell _unused_, struct buf *result, struct cay_error *err)
+{
+	struct making *m = ctx;
+	int root = m->fds[m->n_layers];
+
+	if (merge_layers(m->fds, m->n_layers, root, m->image->one_id, err) < 0 ||
+	    finish_root(root, err) < 0 || look_into(root, m->image, err) < 0)
+		return -1;
+	return write_record(m->image, result, err);
+}
+
+/* The record as the child has it; of what is the store's own to say, nothing is its. */
+static int check_record(const struct making *m, const struct buf *told, struct image *ret,
+			struct cay_error *err)
+{
+	const struct image *own = m->image;
+
+	if (record_parse(buf_str(told), told->len, ret, err) < 0)
+		return -1;
+	if (strcmp(ret->id, own->id) != 0 || strcmp(ret->manifest, own->manifest) != 0 ||
+	    ret->layers.len != own->layers.len || ret->one_id != own->one_id ||
+	    ret->size_bytes != own->size_bytes || ret->names.len != 0)
+		return cay_fail(err, CAY_E_INTERNAL, 0, "the image's record is not what it was");
+	for (size_t i = 0; i < own->layers.len; i++)
+		if (strcmp(ret->layers.items[i], own->layers.items[i]) != 0)
+			return cay_fail(err, CAY_E_INTERNAL, 0, "the image's layers are others");
+	return 0;
+}
+
+static int run_child(const struct store *s, struct making *m, struct image *ret,
+		     struct cay_error *err)
+{
+	_cleanup_(buf_done) struct buf told = BUF(CHILD_RESULT_MAX);
+	struct child child;
+	const struct child_job job = {.kind = CHILD_MERGER,
+				      .one_id = s->one_id,
+				      .fds = m->fds,
+				      .n_fds = m->n_layers + 1,
+				      .trees = m->fds,
+				      .n_trees = m->n_layers + 1,
+				      .run = make_root,
+				      .ctx = m};
+
+	if (child_start(&child, &job, err) < 0 || child_wait(&child, NULL, NULL, &told, err) < 0)
+		return -1;
+	return check_record(m, &told, ret, err);
+}
+
+static bool is_there(const struct store *s, const char *id)
+{
+	char root[STORE_FILE_SIZE], record[STORE_FILE_SIZE];
+
+	(void)snprintf(root, sizeof(root), "roots/%.64s", id);
+	(void)snprintf(record, sizeof(record), "records/%.64s.json", id);
+	return faccessat(s->dir, root, F_OK, AT_SYMLINK_NOFOLLOW) == 0 &&
+	       faccessat(s->dir, record, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+/* Under the lock. A root that is there already is nobody's: it has no record. */
+static int place_root(const struct store *s, const struct staging *staging, const char *id,
+		      struct cay_error *err)
+{
+	char path[STORE_FILE_SIZE];
+
+	(void)snprintf(path, sizeof(path), "roots/%.64s", id);
+	if ((renameat(s->dir, path, staging->fd, "old") < 0 && errno != ENOENT) ||
+	    renameat(staging->fd, STAGING_TREE, s->dir, path) < 0)
+		return cay_fail(err, CAY_E_INTERNAL, errno, "keep the image's root");
+	return 0;
+}
+
+static int put_texts(const struct store *s, const struct image_parts *parts,
+		     const struct image *image, struct cay_error *err)
+{
+	_cleanup_(buf_done) struct buf record = BUF(RECORD_MAX_BYTES);
+	char path[STORE_FILE_SIZE];
+
+	(void)snprintf(path, sizeof(path), "configs/%.64s.json", image->id);
+	if (store_put(s, path, parts->config.data, parts->config.len, err) < 0)
+		return -1;
+	(void)snprintf(path, sizeof(path), "manifests/%.64s.json", image->manifest);
+	if (image->manifest[0] &&
+	    store_put(s, path, parts->manifest_bytes.data, parts->manifest_bytes.len, err) < 0)
+		return -1;
+	(void)snprintf(path, sizeof(path), "records/%.64s.json", image->id);
+	return write_record(image, &record, err) < 0
+		       ? -1
+		       : store_put(s, path, record.data, record.len, err);
+}
+
+static int keep(const struct store *s, const struct image_parts *parts,
+		const struct staging *staging, const struct image *image, struct cay_error *err)
+{
+	int r;
+
+	if (syncfs(staging->fd) < 0)
+		return cay_fail(err, CAY_E_INTERNAL, errno, "sync the image store");
+	if (store_lock(s, err) < 0)
+		return -1;
+	r = place_root(s, staging, image->id, err);
+	if (r == 0)
+		r = put_texts(s, parts, image, err);
+	store_unlock(s);
+	return r;
+}
+
+/* Whoever wants the same image at the same time waits on the staging directory. */
+static int make_image(struct store *s, const struct image_parts *parts, struct image *image,
+		      struct cay_error *err)
+{
+	_cleanup_(making_done) struct making m = {.image = image, .fds = {-1}};
+	_cleanup_(image_done) struct image record = {0};
+	struct staging staging = STAGING_NONE;
+	char name[STAGING_NAME_SIZE];
+	int r;
+
+	(void)snprintf(name, sizeof(name), "root-%.64s", image->id);
+	if (open_layers(s, &m, err) < 0 || staging_take(s, name, &staging, err) < 0)
+		return -1;
+	r = is_there(s, image->id) ? 1 : staging_tree(s, &staging, &m.fds[m.n_layers], err);
+	if (r == 0) {
+		r = run_child(s, &m, &record, err);
+		if (r == 0)
+			r = keep(s, parts, &staging, &record, err);
+	}
+	staging_drop(&staging);
+	return r < 0 ? -1 : 0;
+}
+
+static int name_image(const struct store *s, const char *id, const char *name,
+		      struct cay_error *err)
+{
+	char file[NAME_MAX + 1], path[NAME_MAX + 16], text[IMAGE_ID_SIZE + 1];
+	int r = images_encode(name, file);
+
+	if (r < 0)
+		return cay_fail(err, CAY_E_INVALID, -r, "call an image '%.200s'", name);
+	(void)snprintf(path, sizeof(path), "names/%s", file);
+	(void)snprintf(text, sizeof(text), "%s\n", id);
+	if (store_lock(s, err) < 0)
+		return -1;
+	/* Somebody may have removed it, since it was there. */
+	r = is_there(s, id)
+		    ? store_put(s, path, text, strlen(text), err)
+		    : cay_fail(err, CAY_E_CONFLICT, 0, "image %.12s was removed meanwhile", id);
+	store_unlock(s);
+	return r;
+}
+
+int store_add_image(struct store *s, const struct image_parts *parts, const char *name,
+		    char ret_id[IMAGE_ID_SIZE], struct cay_error *err)
+{
+	_cleanup_(image_done) struct image image = {0};
+
+	if (parts->config.len > IMAGE_CONFIG_MAX)
+		return cay_fail(err, CAY_E_TOO_LARGE, 0, "the image's configuration is too large");
+	if (describe_config(&parts->config, &image, err) < 0)
+		return -1;
+	memcpy(image.manifest, parts->manifest, sizeof(image.manifest));
+	image.one_id = s->one_id;
+	memcpy(ret_id, image.id, IMAGE_ID_SIZE);
+	if (!is_there(s, image.id) && make_image(s, parts, &image, err) < 0)
+		return -1;
+	return name ? name_image(s, image.id, name, err) : 0;
+}
+
+uint64_t store_image_size(const struct store *s, const char *id)
+{
+	_cleanup_(image_freep) struct image *image = NULL;
+	struct cay_error none;
+
+	return images_find(s->path, id, &image, &none) < 0 ? 0 : image->size_bytes;
+}

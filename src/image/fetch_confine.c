@@ -1,0 +1,153 @@
+#include "base/attr.h"
+#include "base/confine.h"
+#include "base/log.h"
+#include "image/fetch.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <seccomp.h>
+
+/* Certificates, and what OpenSSL is set up by. */
+static const char *const readable[] = {
+	"/etc/ssl",
+	"/usr/lib/ssl",
+	"/usr/share/ca-certificates",
+	"/usr/local/share/ca-certificates",
+	"/etc/pki",
+	"/etc/ca-certificates",
+};
+
+/* Names are looked up by a thread of libcurl's. */
+static const char *const allowed[] = {
+	"brk",
+	"clock_gettime",
+	"clock_nanosleep",
+	"close",
+	"connect",
+	"exit",
+	"exit_group",
+	"fstat",
+	"ftruncate",
+	"futex",
+	"getdents64",
+	"getegid",
+	"geteuid",
+	"getgid",
+	"getpeername",
+	"getpid",
+	"getrandom",
+	"getsockname",
+	"getsockopt",
+	"gettid",
+	"gettimeofday",
+	"getuid",
+	"lseek",
+	"madvise",
+	"mmap",
+	"mprotect",
+	"mremap",
+	"munmap",
+	"nanosleep",
+	"newfstatat",
+	"open",
+	"openat",
+	"pipe2",
+	"poll",
+	"ppoll",
+	"pread64",
+	"read",
+	"readv",
+	"recvfrom",
+	"recvmsg",
+	"restart_syscall",
+	"rseq",
+	"rt_sigaction",
+	"rt_sigprocmask",
+	"rt_sigreturn",
+	"sched_getaffinity",
+	"sched_yield",
+	"sendmmsg",
+	"sendmsg",
+	"sendto",
+	"set_robust_list",
+	"setsockopt",
+	"shutdown",
+	"sigaltstack",
+	"socketpair",
+	"stat",
+	"sysinfo",
+	"time",
+	"uname",
+	"write",
+	"writev",
+};
+
+static const char *const allowed_if_sanitized[] = {
+	"arch_prctl", "clone",      "dup",    "fcntl",     "getppid",          "getrlimit",
+	"kill",       "pipe",       "prctl",  "prlimit64", "process_vm_readv", "ptrace",
+	"readlink",   "readlinkat", "tgkill", "wait4",
+};
+
+/* Threads, and no processes; clone3's flags can't be seen: libc goes on to clone. */
+static int allow_threads(scmp_filter_ctx filter)
+{
+	int r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(clone), 1,
+				 SCMP_A0(SCMP_CMP_MASKED_EQ, CLONE_THREAD, CLONE_THREAD));
+
+	if (r == 0)
+		r = seccomp_rule_add(filter, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3), 0);
+	return r;
+}
+
+static int confine_to_files(void)
+{
+	struct confine_files f;
+	int abi, r = confine_files_begin(true, &f, &abi);
+
+	if (r < 0)
+		return r;
+	if (abi == 0) {
+		log_warning("the kernel has no Landlock: downloads are confined without");
+		return 0;
+	}
+	r = confine_files_allow_names(&f);
+	for (size_t i = 0; r == 0 && i < ARRAY_LEN(readable); i++)
+		r = confine_files_allow(&f, readable[i], CONFINE_READ);
+	if (r == 0 && CONFINE_SANITIZED)
+		r = confine_files_allow(&f, "/proc/self", CONFINE_READ);
+	return confine_files_end(&f, r);
+}
+
+static int confine_to_calls(void)
+{
+	scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ERRNO(EPERM));
+	int r;
+
+	if (!filter)
+		return -ENOMEM;
+	r = confine_calls(filter, SCMP_ACT_ALLOW, allowed, ARRAY_LEN(allowed));
+	if (r == 0 && CONFINE_SANITIZED)
+		r = confine_calls(filter, SCMP_ACT_ALLOW, allowed_if_sanitized,
+				  ARRAY_LEN(allowed_if_sanitized));
+	if (r == 0)
+		r = confine_to_sockets(filter);
+	if (r == 0)
+		r = allow_threads(filter);
+	if (r == 0 && !CONFINE_SANITIZED)
+		r = confine_to_own_signals(filter);
+	if (r == 0)
+		r = seccomp_load(filter);
+	seccomp_release(filter);
+	return r;
+}
+
+int fetch_confine(struct cay_error *err)
+{
+	int r = confine_secrets();
+
+	if (r == 0)
+		r = confine_to_files();
+	if (r == 0)
+		r = confine_to_calls();
+	return r < 0 ? cay_fail(err, CAY_E_INTERNAL, -r, "confine a download") : 0;
+}
