@@ -105,9 +105,9 @@ void bars_begin(struct bars *b, const char *title, struct bar *list, size_t n, b
 			   .bars = list,
 			   .n = n,
 			   .since_ns = clock_now_ns()};
-	if (json || b->terminal)
+	if (json || b->terminal || n == 0)
 		return;
-	(void)buf_printf(&line, "pulling %.400s: %zu layers to get\n", title, n);
+	(void)buf_printf(&line, "pulling %.400s: %zu layers\n", title, n);
 	write_err(&line);
 }
 

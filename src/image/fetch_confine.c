@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <sched.h>
 #include <seccomp.h>
+#include <sys/ioctl.h>
 
 /* Certificates, and what OpenSSL is set up by. */
 static const char *const readable[] = {
@@ -88,6 +89,13 @@ static const char *const allowed_if_sanitized[] = {
 	"readlink",   "readlinkat", "tgkill", "wait4",
 };
 
+/* libc's resolver asks how long an answer is. */
+static int allow_lengths(scmp_filter_ctx filter)
+{
+	return seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(ioctl), 1,
+				SCMP_A1_32(SCMP_CMP_EQ, FIONREAD));
+}
+
 /* Threads, and no processes; clone3's flags can't be seen: libc goes on to clone. */
 static int allow_threads(scmp_filter_ctx filter)
 {
@@ -133,6 +141,8 @@ static int confine_to_calls(void)
 		r = confine_to_sockets(filter);
 	if (r == 0)
 		r = allow_threads(filter);
+	if (r == 0)
+		r = allow_lengths(filter);
 	if (r == 0 && !CONFINE_SANITIZED)
 		r = confine_to_own_signals(filter);
 	if (r == 0)

@@ -186,6 +186,7 @@ static void on_fetcher(struct loop_fd *f, uint32_t events _unused_)
 		stop(p->gather);
 		return;
 	}
+	tell(l, BARS_DOWNLOADING, report.have);
 	l->state = GOT;
 	step(p->gather);
 }

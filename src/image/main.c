@@ -33,6 +33,7 @@ static const struct verb {
 	{"import", "NAME PATH", 2, 2, import_main},
 	{"load", "FILE [NAME]", 1, 2, load_main},
 	{"prune", "[--all]", 0, 0, prune_main},
+	{"pull", "[--platform OS/ARCH[/VARIANT]] IMAGE", 1, 1, pull_main},
 	{"rm", "IMAGE...", 1, IMAGES_MAX, rm_main},
 };
 

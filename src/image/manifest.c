@@ -83,7 +83,8 @@ static int descriptor_parse(const struct json *j, const char *what, struct descr
 
 	*ret = (struct descriptor){0};
 	if (!digest || digest_parse(digest, ret->digest) < 0)
-		return cay_fail(err, CAY_E_INVALID, 0, "the manifest has no SHA-256 of a %s", what);
+		return cay_fail(err, CAY_E_INVALID, 0,
+				"the manifest has no digest (SHA-256) of a %s", what);
 	if (json_kind(size) != JSON_KIND_INT || json_int(size) < 0)
 		return cay_fail(err, CAY_E_INVALID, 0, "the manifest has no size of a %s", what);
 	if (type && strlen(type) >= sizeof(ret->type))
@@ -271,7 +272,7 @@ static int none_fits(const struct manifest *index, const struct platform *wanted
 		(void)buf_printf(&list, "%s%s", list.len ? ", " : "", text);
 	}
 	platform_text(wanted, text);
-	(void)cay_fail(err, CAY_E_IMAGE, 0, "there is no image for %s", text);
+	(void)cay_fail(err, CAY_E_IMAGE, 0, "there is no image for the platform %s", text);
 	if (!list.len)
 		return cay_hint(err, "there is none for any platform");
 	return cay_hint(err, "there are images for %s", buf_str(&list));
@@ -313,7 +314,7 @@ static int parse_diff_ids(const struct json *list, struct image_config *c, struc
 
 		if (!text || digest_parse(text, hex) < 0)
 			return cay_fail(err, CAY_E_INVALID, 0,
-					"the configuration has no SHA-256 of a layer");
+					"the configuration has no digest (SHA-256) of a layer");
 		r = strv_add(&c->diff_ids, hex);
 	}
 	return r < 0 ? cay_fail(err, CAY_E_INTERNAL, -r, "read the configuration") : 0;

@@ -141,8 +141,7 @@ static int check_digest(const struct buf *bytes, const char *digest, const char 
 		return cay_fail(err, CAY_E_INTERNAL, -r, "check the %s", what);
 	if (strcmp(own, digest) != 0)
 		return cay_fail(err, CAY_E_INVALID, 0,
-				"the %s is not the one that was promised: its SHA-256 is %s, not "
-				"%s",
+				"the %s is not the one that was promised: its digest is %s, not %s",
 				what, own, digest);
 	return 0;
 }

@@ -143,9 +143,8 @@ static int fail_denied(const struct seen *s, const struct web_answer *a, struct 
 	char reason[REASON_SIZE];
 
 	reason_of(a, reason);
-	(void)cay_fail(err, CAY_E_IMAGE, 0, "%s %s%s", host_of(s->origin),
-		       s->source.login.user[0] ? "refuses the name and password kept for it"
-					       : "gives the image to nobody without a name",
+	(void)cay_fail(err, CAY_E_IMAGE, 0, "%s denies access%s%s", host_of(s->origin),
+		       s->source.login.user[0] ? " with the name and password kept for it" : "",
 		       reason);
 	if (helper[0])
 		return cay_hint(err,
@@ -167,8 +166,8 @@ static int fail_status(const struct seen *s, const struct web_answer *a, const c
 		return cay_fail(err, CAY_E_IMAGE, 0, "%s has no such image%s", host_of(s->origin),
 				reason);
 	if (a->status == 429) {
-		(void)cay_fail(err, CAY_E_IMAGE, 0, "%s was asked too often%s", host_of(s->origin),
-			       reason);
+		(void)cay_fail(err, CAY_E_IMAGE, 0, "%s has too many requests (429)%s",
+			       host_of(s->origin), reason);
 		return cay_hint(err,
 				a->retry_after_s ? "it says to wait %llu s"
 						 : "wait, or log in to have more",
@@ -192,8 +191,9 @@ static int fail_end(const struct seen *s, const struct web_answer *a, struct cay
 	if (a->end == WEB_UNTRUSTED) {
 		(void)cay_fail(err, CAY_E_IMAGE, 0, "no trusted connection to %s: %s", host,
 			       a->why);
-		return cay_hint(err, "its certificate has to be one that the system trusts; "
-				     "$SSL_CERT_FILE names others");
+		return cay_hint(err, "its certificate has to be one that the system trusts, or "
+				     "$SSL_CERT_FILE; a registry without TLS has to be named by "
+				     "[images] plain_http in the settings");
 	}
 	return cay_fail(err, CAY_E_IMAGE, 0, "%s: %s", host, a->why);
 }
@@ -290,8 +290,9 @@ static int follow(struct registry *r, const struct seen *s, char url[WEB_URL_SIZ
 	if (web_origin(r->answer.redirect, next) < 0 || !may_go(s, next) ||
 	    (was_tls && strncmp(next, TLS, sizeof(TLS) - 1) != 0)) {
 		text_flatten(r->answer.redirect, strlen(r->answer.redirect));
-		return cay_fail(err, CAY_E_IMAGE, 0, "%s leads to where cay does not go: %.100s",
-				host_of(s->origin), r->answer.redirect);
+		return cay_fail(err, CAY_E_IMAGE, 0,
+				"%s redirects to where cay does not go: %.100s", host_of(s->origin),
+				r->answer.redirect);
 	}
 	(void)snprintf(url, WEB_URL_SIZE, "%s", r->answer.redirect);
 	(void)snprintf(origin, REGISTRY_URL_SIZE, "%s", next);
@@ -329,7 +330,7 @@ static enum outcome ask(struct registry *r, struct seen *s, const char *path, co
 		if (is_redirect(&r->answer)) {
 			if (redirects++ == REGISTRY_REDIRECTS_MAX)
 				return failed(cay_fail(err, CAY_E_IMAGE, 0,
-						       "%s leads on and on to elsewhere",
+						       "%s redirects on and on",
 						       host_of(s->origin)));
 			if (follow(r, s, url, origin, err) < 0)
 				return OUTCOME_FAILED;
