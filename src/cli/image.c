@@ -315,8 +315,8 @@ static int run(int argc, char **argv)
 const struct verb verb_image = {
 	.name = "image",
 	.summary = "pull, load, list and remove images",
-	.usage = "list | inspect IMAGE... | pull IMAGE | load FILE [NAME] | import NAME PATH |\n"
-		 "                 rm IMAGE... | prune",
+	.usage = "list | inspect IMAGE... | pull IMAGE | load FILE [NAME] |\n"
+		 "                 import NAME PATH | rm IMAGE... | prune",
 	.about =
 		"Keeps the images that islands can be made of: `cay run --image`. load takes what\n"
 		"`docker save` writes, OCI archives and layouts, - for standard input; import a\n"
@@ -325,7 +325,7 @@ const struct verb verb_image = {
 		    "  docker save app | cay image load -\n"
 		    "  cay image import base ./rootfs\n",
 	.notes =
-		"IMAGE is a name as Docker has them, an alias of the settings, or an id's beginning.\n"
+		"IMAGE is a name as Docker has it, an alias (settings), or the beginning of an id.\n"
 		"Exit code: 0, or 125 if something could not be done\n",
 	.argument = "list|inspect|pull|load|import|rm|prune",
 	.rows = rows,

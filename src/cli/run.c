@@ -92,14 +92,12 @@ static const struct option_row rows[] = {
 	{'w', "workdir", "PATH", "working directory (/workspace)", .set = spec_option_workdir},
 	{0, "put", "SRC[:DEST]", "a file or directory in, before", .set = set_put},
 	{0, "get", "GLOB[:DEST]", "files out of the workspace, after", .set = set_get},
-	{0, "image", "IMAGE", "what the island is made of (host), or an image's id",
-	 .set = spec_option_image},
+	{0, "image", "IMAGE", "what the island is made of (host)", .set = spec_option_image},
 	{0, "engine", "auto|native|direct", "auto (default); direct is no sandbox",
 	 .set = set_engine},
-	{0, "writable", NULL, "an image's files can be changed, and are lost",
+	{0, "writable", NULL, "an image's files can be changed, for once",
 	 OPTION_STORE(struct spec, writable)},
-	{0, "user", "root", "root on the island, not the image's user or cay",
-	 .set = spec_option_user},
+	{0, "user", "root", "root on the island, nobody outside", .set = spec_option_user},
 	{0, "sandbox", "ID", "in a live sandbox, by its id or name",
 	 OPTION_STORE(struct run_options, sandbox)},
 	{0, "json", NULL, "the result as JSON on standard output",
@@ -439,11 +437,8 @@ const struct verb verb_run = {
 	.usage = "[options] FILE [ARG...] | -c CODE [ARG...] | - | -- CMD [ARG...]",
 	.about = "Runs code on an island of its own, within limits; nothing is left behind.\n",
 	.examples = "  cay run -c 'print(42)'\n"
-		    "  cay run --workspace . script.py arg\n"
-		    "  cay run --put data.csv --get 'out/*.png' plot.py\n"
-		    "  cay run -m 256m --timeout 5 --json -- sh -c 'uname -a; id'\n",
-	.notes = "Options end at the first word that is none, or at --. Exit code: the program's;\n"
-		 "124 time limit; 137 memory; 128+n signal n; 125 cay failed; 126, 127 as in sh\n",
+		    "  cay run --image node:22-slim --put data.csv --get 'out/*.png' plot.js\n",
+	.notes = "Exit code: the program's; 124 time, 137 memory, 128+n signal n, 125 cay failed\n",
 	.argument = "FILE",
 	.words_end_options = true,
 	.rows = rows,

@@ -9,7 +9,7 @@ import pytest
 
 from support import NOT_FOUND, OURS, TIMEOUT
 
-UNSUPPORTED = [("--writable",), ("--engine", "docker"), ("--engine", "podman"), ("--cold",)]
+UNSUPPORTED = [("--engine", "docker"), ("--engine", "podman"), ("--cold",)]
 
 
 @pytest.mark.parametrize("words", UNSUPPORTED, ids=" ".join)

@@ -88,10 +88,10 @@ def test_list_as_json(cay):
     answer = cay("runtimes", "--json").ok().json
     python = [r for r in answer["runtimes"] if r["language"] == "python"]
     assert sum(r["default"] for r in python) == 1
-    assert set(python[0]) == {"language", "version", "program", "tool", "lacks", "root", "source",
+    assert set(python[0]) == {"language", "version", "program", "tool", "lacks", "root", "source", "image",
                               "default", "reason"}
     assert {r["language"] for r in answer["runtimes"] + answer["missing"]} == set(LANGUAGES)
-    assert all(set(r) == {"language", "package"} for r in answer["missing"])
+    assert all(set(r) == {"language", "package", "image"} for r in answer["missing"])
 
 
 @pytest.mark.parametrize("language", SAYS)
@@ -142,9 +142,10 @@ def test_language_that_is_not_here(cay, root):
     found = [r["program"] for r in runtimes(cay, "zsh")] or must_work("no zsh to take away")
     cay = without(cay, *found)
     answer = cay("runtimes", "--json", "zsh").ok().json
-    assert answer == {"runtimes": [], "missing": [{"language": "zsh", "package": "zsh"}]}
+    assert answer == {"runtimes": [], "missing": [{"language": "zsh", "package": "zsh", "image": "zshusers/zsh:5.9"}]}
     line = cay("runtimes", "zsh").ok().text.splitlines()[1]
-    assert line.split(None, 3) == ["zsh", "-", "missing", "install the Debian package zsh"]
+    assert line.split(None, 3) == ["zsh", "-", "missing",
+                                   "cay image pull zshusers/zsh:5.9, or install the Debian package zsh"]
     error = cay.refused("-l", "zsh", "-c", "1")
     assert error["code"] == "runtime_not_found" and error["message"] == "no zsh found"
     assert "install the Debian package zsh" in error["hint"]

@@ -76,7 +76,8 @@ class Daemon:
         self.cay, self.place, self.who = cay, pathlib.Path(place), who
         self.socket, self.state = self.place / "s.sock", self.place / "state"
         self.log_file, self.config = self.place / "log", self.place / "cay.conf"
-        self.config.write_text(settings)
+        # Images are this one's alone: a machine that has some would change what runs get.
+        self.config.write_text(f"[images]\nstore = {self.place}/images\n{settings}")
         self.config.chmod(0o644)
         self.port = free_port()
         self.process = None

@@ -563,6 +563,29 @@ def runtime_list(api):
     api("runtime.list", language="klingon", status=400)
 
 
+def image_list(api):
+    assert api("image.list").json == {"images": []}
+    api("image.list", name="nosuch", status=404)
+    api("image.list", name="../x", status=400)
+
+
+def image_pull(api):
+    """Nobody listens there."""
+    nobody = {"reference": "127.0.0.1:1/nobody:1", "platform": "linux/amd64"}
+    assert api.daemon.post("/v1/images", nobody).status >= 400
+    with api.events("image.pull", nobody) as events:
+        events.until("error")
+    api("image.pull", {"reference": "../x"}, 400)
+    api("image.pull", {"reference": "host"}, 400)
+    api("image.pull", {"reference": "x", "platform": "--all"}, 400)
+    api("image.pull", {}, 400, wrong=True)
+
+
+def image_remove(api):
+    api("image.remove", name="nosuch:1", status=404)
+    api("image.remove", name="../x", status=400)
+
+
 def health(api):
     assert api("health").json["status"] == "ok"
 
@@ -599,7 +622,8 @@ SCENARIOS = {
     "file.read": file_read, "file.write": file_write, "file.remove": file_remove, "file.list": file_list,
     "file.stat": file_stat, "file.mkdir": file_mkdir, "file.move": file_move, "file.pack": file_pack,
     "file.unpack": file_unpack, "file.watch": file_watch, "key.create": key_create, "key.list": key_list,
-    "key.revoke": key_revoke, "runtime.list": runtime_list, "health": health, "events": events,
+    "key.revoke": key_revoke, "runtime.list": runtime_list, "image.list": image_list, "image.pull": image_pull,
+    "image.remove": image_remove, "health": health, "events": events,
     "audit.list": audit_list, "metrics": metrics, "openapi": openapi,
 }
 
@@ -628,7 +652,7 @@ def test_what_is_not_there(daemon):
 @pytest.mark.parametrize("path", SPEC["paths"])
 def test_other_methods(daemon, path):
     item = SPEC["paths"][path]
-    url = path.replace("{id}", "run_0000000000000000")
+    url = path.replace("{id}", "run_0000000000000000").replace("{name}", "nosuch")
     other = next(m for m in METHODS if m not in item)
     answer = daemon.request(other.upper(), url)
     assert answer.status == 405, answer.body
