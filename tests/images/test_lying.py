@@ -194,7 +194,7 @@ def test_unauthorized_for_ever(root_stock, lying):
     challenge = f'Bearer realm="http://{server.host}/v2/",service="x",scope="repository:it:pull"'
     server.lies.append(lies.about("base")(lambda request: request.answer(200, b'{"token":"x"}')))
     server.lies.append(lies.status("manifests", 401, WWW_Authenticate=challenge))
-    refused(root_stock, server, "401", "denied", "unauthorized", "authenti")
+    refused(root_stock, server, "denies")
     assert len(server.requests) < 10
 
 
