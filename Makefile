@@ -4,8 +4,8 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 TESTS ?=
 
-.PHONY: all run test unit asan integration attacks environments soak fuzz analyze bench languages arm64 test-arm64 \
-	install clean format
+.PHONY: all run test unit asan integration attacks environments soak fuzz analyze bench languages images arm64 \
+	test-arm64 install clean format
 
 comma := ,
 
@@ -41,8 +41,8 @@ unit: build-test/build.ninja
 integration: all build-test/build.ninja
 	@ninja -C build-test --quiet tests/fault tests/resident tests/api_server tests/lay_wires
 	@CAY_BIN=$(CURDIR)/build/cay /usr/bin/python3 -m pytest -q -p no:cacheprovider \
-		tests/house tests/integration tests/conformance tests/api tests/serve tests/programs tests/egress tests/escape \
-		tests/faults tests/places tests/vm $(TESTS)
+		tests/house tests/integration tests/conformance tests/api tests/serve tests/programs tests/egress tests/images \
+		tests/escape tests/faults tests/places tests/vm $(TESTS)
 
 # The attacks alone, with a line about each; writes README's table of them.
 attacks: all
@@ -91,6 +91,13 @@ bench:
 languages: all
 	@tools/setup test
 	@/usr/bin/python3 tests/bench/languages.py
+
+# Images that are made here, of Debian's packages, and put into the store.
+images: all
+	@tools/setup images
+	@mkdir -p build/images
+	images/agent/build build/images/agent.tar
+	build/cay image import agent build/images/agent.tar
 
 # Writes docs/environments.md: what comes of cay in each place. Tests that find it otherwise than it
 # was recorded fail here, which is the point: what they found is recorded.

@@ -20,6 +20,7 @@ from pathlib import Path
 
 import abuse
 import egress
+import images
 import serve
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -59,6 +60,11 @@ SIZES = {
     "egress_megabytes": (512, 128),
     "egress_connects": (200, 50),
     "egress_at_once": (1000, 1000),
+    "image_megabytes": (200, 40),
+    "image_rounds": (5, 2),        # of each way to pull it
+    "image_starts": (200, 40),     # one-shot, of an image and of the host
+    "image_turns": (9, 3),         # in the daemon
+    "image_runs": (200, 40),       # in each turn
 }
 
 
@@ -196,12 +202,12 @@ class Bench:
             else:
                 self.skipped[name] = why
 
-    def spawn(self, rounds, commands):
+    def spawn(self, rounds, commands, env=None):
         words = []
         for name, command in commands.items():
             words += ([] if not words else ["::"]) + [name, *command]
-        return run_json([str(self.tools / "spawn_bench"), str(rounds), *words], env=self.env,
-                        cwd=self.scratch)
+        return run_json([str(self.tools / "spawn_bench"), str(rounds), *words],
+                        env=env or self.env, cwd=self.scratch)
 
     def one_shot(self):
         cay, wrapped = [self.cay.binary, "run"], "bubblewrap" not in self.skipped
@@ -280,6 +286,12 @@ class Bench:
             self.result["egress"] = egress.measure(self)
         except (subprocess.SubprocessError, OSError, RuntimeError) as error:
             self.skipped["egress"] = why_failed(error)
+
+    def images(self):
+        try:
+            self.result["images"] = images.measure(self)
+        except (subprocess.SubprocessError, OSError, RuntimeError, AssertionError) as error:
+            self.skipped["images"] = why_failed(error)
 
     def footprint(self):
         stripped = self.scratch / "stripped"
@@ -365,6 +377,8 @@ def targets_of(result):
         yield from serve.targets_of(result["serve"])
     if "egress" in result:
         yield from egress.targets_of(result["egress"])
+    if "images" in result:
+        yield from images.targets_of(result["images"])
     foot = result["footprint"]
     yield ("on disk", foot["bytes"] / 1e6, foot["bytes_stripped"] / 1e6, 1.5, "MB")
     yield ("resident, at most", foot["peak_rss"] / 1e6, foot["peak_rss"] / 1e6, 3.0, "MB")
@@ -440,6 +454,8 @@ def print_report(result):
         serve.print_table(result["serve"])
     if "egress" in result:
         egress.print_table(result["egress"])
+    if "images" in result:
+        images.print_table(result["images"])
     foot = result["footprint"]
     print(f"\ncay: {foot['bytes'] / 1e3:.0f} kB on disk ({foot['bytes_stripped'] / 1e3:.0f} kB "
           f"stripped), {foot['peak_rss'] / 1e6:.2f} MB resident at most, an island's init "
@@ -480,6 +496,7 @@ def main():
         bench.abuse()
         bench.serve()
         bench.egress()
+        bench.images()
     result = bench.result
     result["not_measured"] = bench.skipped
     result["targets"] = judge(result)

@@ -13,9 +13,10 @@ import pytest
 ROOT_CAPABILITIES = 0x4fb
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE), *(str(HERE.parent / name) for name in ("integration", "egress", "serve"))]
+sys.path[:0] = [str(HERE), *(str(HERE.parent / name) for name in ("integration", "egress", "serve", "images", "places"))]
 
 from fixtures import *  # noqa: E402, F401, F403: by the path above
+from image_fixtures import *  # noqa: E402, F401, F403
 from world_fixtures import *  # noqa: E402, F401, F403
 from attack import ATTACKS, rounds, take_told  # noqa: E402: after the paths are set
 from support import STRANGER, must_work  # noqa: E402

@@ -2,18 +2,15 @@
 the flags that doctor names it works. Only where dockerd is installed (Debian: docker.io)."""
 
 import io
-import os
 import pathlib
 import shlex
-import shutil
-import signal
 import subprocess
 import tarfile
-import tempfile
 
 import pytest
 
-from support import CAY, OURS, MIB, Cay, must_work, wait_until
+from dockerd import dockerd
+from support import CAY, OURS, MIB, Cay
 from test_container import doctor, failing, flags_of
 
 IMAGE = "cay-test:1"
@@ -39,30 +36,10 @@ def image():
 
 @pytest.fixture(scope="module")
 def docker():
-    """A daemon of the test's own, which touches no network and no other daemon; how to call it."""
-    if not shutil.which("dockerd") or not shutil.which("docker") or os.geteuid() != 0:
-        must_work("not tested with Docker: needs root and dockerd (tools/setup docker)")
-    place = pathlib.Path(tempfile.mkdtemp(prefix="cay-test-docker-", dir="/tmp"))
-    socket = f"unix://{place}/socket"
-    log = open(place / "log", "wb")
-    daemon = subprocess.Popen(
-        ["unshare", "-m", "dockerd", "--data-root", place / "data", "--exec-root", place / "exec", "-H", socket,
-         "--pidfile", place / "pid", "--iptables=false", "--ip6tables=false", "--bridge=none"],
-        stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-    call = ["docker", "-H", socket]
-
-    def is_up():
-        assert daemon.poll() is None, (place / "log").read_text()
-        return subprocess.run([*call, "version"], capture_output=True, check=False).returncode == 0
-    try:
-        wait_until(is_up, 60, "dockerd's start")
+    """How to call a daemon of the test's own, which has the image."""
+    with dockerd() as call:
         subprocess.run([*call, "import", "-", IMAGE], input=image(), capture_output=True, check=True)
         yield call
-    finally:
-        daemon.send_signal(signal.SIGTERM)
-        daemon.wait(30)
-        log.close()
-        shutil.rmtree(place, ignore_errors=True)
 
 
 @pytest.fixture

@@ -45,6 +45,7 @@ PACKAGES = ["systemd", "systemd-sysv", "dbus", "dbus-user-session", "libpam-syst
             "kmod",              # finds the kernel's parts of an island's way out
             "openssl", "python3-dnspython",  # tests/egress/world.py
             "libc-ares2",        # cay-egress's
+            "libcurl4", "busybox-static",  # cay-image's, and what tests' images are made of
             "libarchive13", "libinih1", "libjansson4", "libseccomp2", "libsqlite3-0", "libssl3", "libwslay1"]  # cay-api's
 UNPACKED = ["base-files", "base-passwd", "dash", "coreutils", "grep", "sed", "tar", "findutils", "mount",
             *(name for name in PACKAGES if "systemd" not in name and "dbus" not in name)]

@@ -1,0 +1,217 @@
+"""Images are hostile by assumption: what is in one must not reach the host, nor give its island more than others have."""
+
+import json
+import os
+import struct
+import subprocess
+import tarfile
+
+import pytest
+
+from attack import attack, compile_c, told
+from makers import Image, Tree, busybox, layout
+from support import OURS, STRANGER
+
+NAME = "tests/hostile:1"
+
+# Where an island has something mounted, or a file of its own.
+TARGETS = ["dev", "dev/null", "dev/zero", "dev/urandom", "dev/pts", "dev/shm", "dev/console", "dev/ptmx", "dev/fd", "proc",
+           "sys", "tmp", "workspace", "run", "etc", "var", "var/tmp", "etc/hosts", "etc/hostname", "etc/resolv.conf",
+           "etc/passwd", "etc/group", "etc/mtab"]
+
+# Tries to write and to make files in all of them; says what they are.
+PROBE = """
+for t in %s; do
+  (echo attacked >/$t) 2>/dev/null; (echo attacked >/$t/attacked) 2>/dev/null; (rm -f /$t/mark) 2>/dev/null
+done
+for d in null zero urandom; do test -c /dev/$d || echo "no device: $d"; done
+test -r /proc/self/status || echo "no proc"
+grep -q '^Name:.*grep' /proc/self/status || echo "not its own proc"
+touch /tmp/x /workspace/x || echo "nothing to write to"
+""" % " ".join(TARGETS)
+
+
+@pytest.fixture
+def victim(place):
+    """A directory of the host's that everybody may write to; where the image's symlinks lead."""
+    path = place / "victim"
+    path.mkdir()
+    (path / "mark").write_text("untouched")
+    for name, mode in (("mark", 0o666), (".", 0o777)):
+        (path / name).chmod(mode)
+    return path
+
+
+def state(victim):
+    return {name: (victim / name).read_text() for name in os.listdir(victim)}
+
+
+def hostile(target, kind, victim):
+    """A layer in which the target is not what it should be."""
+    tree = Tree()
+    if "/" in target and target.startswith("dev/"):
+        tree.directory("dev")
+    if kind == "file":
+        tree.file(target, "a file of the image\n", 0o666)
+    elif kind == "link to a file":
+        tree.symlink(target, victim / "mark")
+    elif kind == "link up":
+        tree.symlink(target, f"{'../' * 30}{str(victim).lstrip('/')}")
+    else:
+        tree.symlink(target, victim)
+    return tree.data
+
+
+KINDS = ["file", "link", "link to a file", "link up"]
+
+
+def try_image(stock, place, image):
+    """Loads and runs it; how it ended: the error where it was refused, else what the probe said."""
+    done = stock.image("load", layout(place / "layout", {"1": image}), NAME)
+    if done.rc == OURS:
+        assert len(done.said) == 1, done.errors
+        stock.nothing()
+        return done.errors, None
+    done.ok()
+    options = ["--user", "root", "--writable"] if stock.who == "root" else []
+    for more in ([], options):
+        done = stock.run(NAME, *more, "--", "/bin/busybox", "sh", "-c", PROBE)
+        if done.rc == OURS:
+            return done.errors, None
+        assert done.rc == 0, (done.rc, done.errors)
+        if done.text:
+            return None, done.text
+    return None, ""
+
+
+@attack(3)
+@pytest.mark.parametrize("target", TARGETS)
+def test_what_is_mounted_over(stock, place, victim, target):
+    """an image in which what an island mounts or makes is a symlink out of it, or a file"""
+    for kind in KINDS:
+        image = Image(busybox(), hostile(target, kind, victim))
+        error, said = try_image(stock, place, image)
+        assert state(victim) == {"mark": "untouched"}, (target, kind)
+        if error is not None:
+            assert target.partition("/")[0] in error, "which is to be said"
+            told("refused, by name")
+        else:
+            assert said == "", (target, kind, said)
+            told("harmless")
+        stock.image("rm", NAME)
+        subprocess.run(["rm", "-r", place / "layout"], check=True)
+
+
+def test_control_links_lead_out(place, victim):
+    """The same layers, unpacked as they are and entered by nobody's rules but the kernel's, do reach the directory."""
+    for kind in ("link", "link to a file", "link up"):
+        root = place / kind.replace(" ", "-")
+        root.mkdir()
+        (place / "layer").write_bytes(hostile("tmp", kind, victim))
+        with tarfile.open(place / "layer") as tar:
+            tar.extractall(root)
+        path = root / "tmp" if kind == "link to a file" else root / "tmp" / "mark"
+        path.write_text(kind)
+        assert state(victim)["mark"] == kind
+
+
+# What gives rights to who runs it
+
+WHO = """
+#include <stdio.h>
+#include <string.h>
+#include <sys/types.h>
+#include <unistd.h>
+int main(void)
+{
+    uid_t r, e, s;
+    gid_t rg, eg, sg;
+    char line[256];
+    FILE *f = fopen("/proc/self/status", "r");
+
+    getresuid(&r, &e, &s);
+    getresgid(&rg, &eg, &sg);
+    printf("{\\"uids\\": [%u, %u, %u], \\"gids\\": [%u, %u, %u]", r, e, s, rg, eg, sg);
+    while (f && fgets(line, sizeof(line), f))
+        if (!strncmp(line, "Cap", 3))
+            printf(", \\"%.6s\\": \\"%.16s\\"", line, line + 8);
+    puts("}");
+    return 0;
+}
+"""
+
+# cap_net_raw,cap_sys_admin=ep, revision 2.
+CAPABILITY = struct.pack("<IIIII", 0x02000001, (1 << 13) | (1 << 21), 0, 0, 0)
+
+
+@pytest.fixture
+def programs(place):
+    """The program that says who it is, as it is and with what should give it rights: {name: (mode, xattrs)}."""
+    return compile_c(place, "who", WHO), {
+        "plain": (0o755, None), "setuid": (0o4755, None), "setgid": (0o2755, None), "both": (0o6755, None),
+        "capable": (0o755, {"security.capability": CAPABILITY.decode("latin-1")})}
+
+
+@attack(10)
+@pytest.mark.parametrize("options", [[], ["--writable"]], ids=["read-only", "writable"])
+def test_rights_in_an_image(stock, place, programs, options):
+    """programs in an image with set-id bits and file capabilities"""
+    program, kinds = programs
+    tree = Tree().directory("open", 0o777)
+    for name, (mode, xattrs) in kinds.items():
+        tree.program(f"open/{name}", program, mode, xattrs=xattrs)
+    stock.image("load", layout(place / "layout", {"1": Image(busybox(), tree.data)}), NAME).ok()
+    said = {name: json.loads(stock.run(NAME, *options, "--", f"/open/{name}").ok().text) for name in kinds}
+    assert all(one == said["plain"] for one in said.values()), said
+    assert len(set(said["plain"]["uids"])) == 1 and said["plain"]["uids"][0] != 0
+    assert {said["plain"][cap] for cap in ("CapEff", "CapPrm", "CapBnd", "CapAmb")} == {"0" * 16}
+    told("uid stays, no capability")
+    for name in kinds:
+        path = stock.root(NAME) / "open" / name
+        assert not path.stat().st_mode & 0o6000
+        assert "security.capability" not in os.listxattr(path)
+
+
+def test_control_rights_work_outside(place, root, programs):
+    """On the host the same bits and capability do give them to an ordinary user."""
+    program, kinds = programs
+    for name, (mode, xattrs) in kinds.items():
+        path = place / name
+        path.write_bytes(program.read_bytes())
+        path.chmod(mode)
+        for key, value in (xattrs or {}).items():
+            os.setxattr(path, key, value.encode("latin-1"))
+    as_user = ["setpriv", f"--reuid={STRANGER}", f"--regid={STRANGER}", "--clear-groups"]
+    said = {name: json.loads(subprocess.run([*as_user, place / name], capture_output=True, check=True).stdout)
+            for name in kinds}
+    assert said["plain"]["uids"] == [STRANGER] * 3 and said["plain"]["CapEff"] == "0" * 16
+    assert said["setuid"]["uids"][1] == 0 and said["setgid"]["gids"][1] == 0
+    assert int(said["capable"]["CapEff"], 16) == (1 << 13) | (1 << 21)
+
+
+@attack(10)
+def test_rights_made_as_root_inside(stock, place, programs):
+    """makes set-id programs, capabilities and devices as root of its own image"""
+    program, _ = programs
+    tree = Tree().program("who", program)
+    stock.image("load", layout(place / "layout", {"1": Image(busybox(), tree.data)}), NAME).ok()
+    line = """cp /who /bin/mine && chmod 4755 /bin/mine; chmod 6777 /who; mknod /bin/disk b 8 0; mknod /dev/mem2 c 1 1
+ls -l /bin/mine /bin/disk /dev/mem2 2>/dev/null; setfattr -n security.capability -v x /who 2>/dev/null; mount -t tmpfs none /root"""
+    done = stock.run(NAME, "--user", "root", "--writable", "--", "/bin/sh", "-c", line)
+    assert done.rc not in (0, OURS), (done.text, done.errors)  # of mount, the last
+    assert "/bin/disk" not in done.text and "/dev/mem2" not in done.text and "rws" not in done.text, done.text
+    assert stock.files(NAME, "root") == {"root": None}
+    told("refused")
+
+
+@attack(10)
+def test_device_nodes_in_an_image(stock, place):
+    """an image with nodes of the host's disks and memory"""
+    tree = Tree().directory("dev").device("dev/mem", 1, 1).device("mem", 1, 1).device("etc/kmsg", 1, 11)
+    done = stock.image("load", layout(place / "layout", {"1": Image(busybox(), tree.data)}), NAME)
+    if done.rc == OURS:
+        told("refused")
+        return
+    nodes = stock.sh(NAME, "ls -l /mem /etc/kmsg /dev/mem 2>/dev/null; cat /mem /etc/kmsg /dev/mem | head -c 9; true")
+    assert nodes == "", nodes
+    told("not there")
