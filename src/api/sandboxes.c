@@ -47,7 +47,9 @@ static void respond(struct exchange *x, int status, const struct sandbox *s)
 struct asking {
 	struct exchange *x; /* NULL: it went away */
 	struct sandbox *sandbox;
-	int status; /* of a good answer */
+	int status;              /* of a good answer */
+	struct request_body new; /* PATCH: what else is changed */
+	bool has_labels;
 };
 
 static void on_close(struct exchange *x, enum exchange_end how _unused_)
@@ -76,6 +78,7 @@ static void on_answer(void *ctx, struct sandbox *s, const struct cay_error *err)
 	} else if (a->status == 201 && !err) {
 		sandbox_end(s, "its creator went away"); /* nobody knows its id */
 	}
+	request_body_done(&a->new);
 	free(a);
 }
 
@@ -96,6 +99,7 @@ static struct asking *asking_new(struct exchange *x, int status, struct cay_erro
 static void refuse(struct exchange *x, struct asking *a, const struct cay_error *err)
 {
 	exchange_watch(x, NULL, NULL);
+	request_body_done(&a->new);
 	free(a);
 	exchange_fail(x, err);
 }
@@ -281,30 +285,51 @@ static void sandbox_delete_handle(struct exchange *x)
 	exchange_respond_json(x, 200, j);
 }
 
-static int patch_rules(struct sandbox *s, const struct settings *settings, const struct json *j,
-		       const struct network_spec *new, struct cay_error *err)
+/* Labels replace labels; times count from now. */
+static void on_patched(void *ctx, struct sandbox *s, const struct cay_error *err)
 {
+	struct asking *a = ctx;
+	struct strv labels = s->body->labels;
+
+	if (!err && a->has_labels) {
+		s->body->labels = a->new.labels;
+		a->new.labels = labels;
+	}
+	if (!err && a->new.ttl_ms)
+		s->expires_ms = s->last_used_ms + (int64_t)a->new.ttl_ms;
+	if (!err && a->new.idle_timeout_ms)
+		s->idle_timeout_ms = a->new.idle_timeout_ms;
+	if (!err)
+		sandbox_remember(s);
+	on_answer(a, s, err);
+}
+
+/* As sandbox_change_rules(): 1 also where there are none. */
+static int patch_rules(struct sandbox *s, const struct settings *settings, const struct json *j,
+		       struct asking *a, struct cay_error *err)
+{
+	const struct network_spec *new = &a->new.spec.network;
 	struct rules_asked asked = {.allow = json_get(j, "allow") ? &new->allow : NULL,
 				    .block = json_get(j, "block") ? &new->block : NULL};
 
 	if (json_get(j, "mode"))
 		return cay_fail(err, CAY_E_INVALID, 0,
 				"network.mode can't be changed: only network.allow and .block");
-	return asked.allow || asked.block ? sandbox_change_rules(s, settings, &asked, err) : 0;
+	if (!asked.allow && !asked.block)
+		return 1;
+	return sandbox_change_rules(s, settings, &asked, on_patched, a, err);
 }
 
-/* Labels replace labels, rules rules; times count from now. The rest is as it was made. */
-static int patch(struct sandbox *s, const struct settings *settings, const char *text, size_t len,
-		 struct cay_error *err)
+/* Rules replace rules, and all the rest is as it was made. 1: done; 0: a is told. */
+static int patch(struct sandbox *s, const struct settings *settings, const struct request *q,
+		 struct asking *a, struct cay_error *err)
 {
 	static const char *const may[] = {"labels", "ttl", "idle_timeout", "network"};
 	_cleanup_(json_freep) struct json *j = NULL;
-	struct request_body new = {0};
-	struct strv labels;
 	const struct json *value;
 	const char *name;
 	void *at = NULL;
-	int r = fields_parse(text, len, REQUEST_MAX_BYTES, &j, err);
+	int r = fields_parse(q->body, q->body_len, REQUEST_MAX_BYTES, &j, err);
 
 	while (r == 0 && json_next(j, &at, &name, &value)) {
 		bool known = false;
@@ -318,40 +343,27 @@ static int patch(struct sandbox *s, const struct settings *settings, const char 
 					name);
 	}
 	if (r == 0)
-		r = request_read(&new, REQUEST_SANDBOX, j, err);
-	if (r == 0)
-		r = patch_rules(s, settings, json_get(j, "network"), &new.spec.network, err);
-	if (r == 0) {
-		labels = s->body->labels;
-		if (json_get(j, "labels")) {
-			s->body->labels = new.labels;
-			new.labels = labels;
-		}
-		if (new.ttl_ms)
-			s->expires_ms = s->last_used_ms + (int64_t) new.ttl_ms;
-		if (new.idle_timeout_ms)
-			s->idle_timeout_ms = new.idle_timeout_ms;
-	}
-	request_body_done(&new);
-	return r;
+		r = request_read(&a->new, REQUEST_SANDBOX, j, err);
+	a->has_labels = json_get(j, "labels");
+	return r < 0 ? r : patch_rules(s, settings, json_get(j, "network"), a, err);
 }
 
 static void sandbox_patch_handle(struct exchange *x)
 {
-	const struct request *q = exchange_request(x);
 	struct settings settings = caller_settings(caller_of(x), &api_of(x)->settings);
 	struct sandbox *s = sandbox_of(x);
 	struct cay_error err;
+	struct asking *a = s ? asking_new(x, 200, &err) : NULL;
+	int r;
 
-	if (!s)
+	if (!a)
 		return;
 	sandbox_touch(s);
-	if (patch(s, &settings, q->body, q->body_len, &err) < 0) {
-		exchange_fail(x, &err);
-		return;
-	}
-	sandbox_remember(s);
-	respond(x, 200, s);
+	r = patch(s, &settings, exchange_request(x), a, &err);
+	if (r < 0)
+		refuse(x, a, &err);
+	else if (r == 1)
+		on_patched(a, s, NULL);
 }
 
 #define ROUTE(m, p, h, n)                                                 \

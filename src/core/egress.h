@@ -36,11 +36,13 @@ enum egress_why {
 	WHY_LITERAL,      /* an address, where names are allowed */
 	WHY_NOT_PUBLIC,   /* the name leads to an address that is not public */
 	WHY_NAME_DIFFERS, /* TLS or HTTP names another host than the one connected to */
+	WHY_HEAD,         /* what TLS or HTTP begins with is too long to be looked at */
 	WHY_PROTOCOL,     /* neither TCP nor a DNS query */
 	WHY_NOT_A_NAME,   /* asked for what no host can be called */
 	WHY_CONNECTIONS,  /* too many connections at once */
 	WHY_BYTES,        /* more bytes than may be moved */
 	WHY_NAMES,        /* too many names */
+	WHY_LOOKUPS,      /* too many names asked for at once */
 	/* failed */
 	WHY_NO_SUCH_NAME,
 	WHY_NO_ANSWER, /* of the name servers */

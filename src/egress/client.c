@@ -18,7 +18,7 @@
 
 #define NUMBER 1 /* of the only network */
 
-#define HELLO_MS  10000
+#define OPENED_MS 10000
 #define CLOSED_MS 2000
 
 /* What it logs is for a daemon's journal: here the run's result says the same. */
@@ -110,7 +110,8 @@ static int say_open(const struct egress_client *c, const struct egress_rules *r,
 		    const int wires[EGRESS_FDS])
 {
 	char *packet = malloc(EGRESS_REQUEST_MAX);
-	ssize_t n = packet ? egress_pack(EGRESS_OPEN, NUMBER, r, packet) : -ENOMEM;
+	const struct egress_request q = {.kind = EGRESS_OPEN, .number = NUMBER};
+	ssize_t n = packet ? egress_pack(&q, r, packet) : -ENOMEM;
 
 	if (n > 0)
 		n = msg_send(c->channel, packet, (size_t)n, wires, EGRESS_FDS);
@@ -125,7 +126,7 @@ int egress_client_open(struct egress_client *c, const struct egress_rules *r,
 	ssize_t n = a ? say_open(c, r, wires) : -ENOMEM;
 
 	if (n == 0)
-		n = await(c, ANSWER_HELLO, HELLO_MS, a);
+		n = await(c, ANSWER_DONE, OPENED_MS, a);
 	n = n < 0 ? failed(a, n, err) : 0;
 	free(a);
 	return (int)n;

@@ -13,6 +13,7 @@
  */
 #include "egress/conn.h"
 
+#include "base/attr.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "egress/dial.h"
@@ -33,17 +34,24 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* Name servers, then all addresses: more than both may take. */
-#define HELD_MS 30000
+/* More than name servers may take; then come all addresses. */
+#define HELD_MS 20000
 /* From when its SYN was let through: the program may have given up. */
 #define ACCEPT_MS 5000
+/* How often a program's kernel is asked whether a socket is there of which one half has ended. */
+#define ALIVE_S 5
+
+/* A place in line for bytes from one side. */
+struct paused {
+	TAILQ_ENTRY(paused) line;
+	struct conn *conn; /* NULL: it waits for nothing */
+};
 
 struct conn {
 	struct tuple tuple; /* first: the tree's key */
 	struct net *net;
 	struct conn *next, *prev;
-	struct conn *next_paused;
-	bool is_paused;
+	struct paused paused[2]; /* by the side that bytes come from */
 	struct target target;
 	struct syn syn;
 	bool let_through;
@@ -56,6 +64,7 @@ struct conn {
 	struct proxy *proxy;        /* NULL: none was asked */
 	bool tunnel;                /* through it */
 	struct sniff *sniff;        /* NULL: what is sent is not looked at, or no longer */
+	enum sniff_verdict sniffed; /* last */
 	struct egress_entry *entry; /* of an allowed one; may be NULL */
 	struct loop_timer timer;
 	uint64_t active_ns;
@@ -82,16 +91,24 @@ static void close_side(int *fd, bool reset)
 	fd_closep(fd);
 }
 
-static void unpause(struct conn *c)
+static void pause_side(struct conn *c, enum relay_side from)
 {
-	struct conn **at = &c->net->paused;
+	struct paused *p = &c->paused[from];
 
-	if (!c->is_paused)
+	if (p->conn)
 		return;
-	while (*at != c)
-		at = &(*at)->next_paused;
-	*at = c->next_paused;
-	c->is_paused = false;
+	p->conn = c;
+	TAILQ_INSERT_TAIL(&c->net->paused[from], p, line);
+	net_wait(c->net, from);
+}
+
+static void unpause(struct conn *c, enum relay_side from)
+{
+	struct paused *p = &c->paused[from];
+
+	if (p->conn)
+		TAILQ_REMOVE(&c->net->paused[from], p, line);
+	p->conn = NULL;
 }
 
 static void conn_free(struct conn *c, bool reset)
@@ -106,7 +123,8 @@ static void conn_free(struct conn *c, bool reset)
 	proxy_free(c->proxy);
 	sniff_free(c->sniff);
 	loop_cancel(n->egress->loop, &c->timer);
-	unpause(c);
+	unpause(c, RELAY_ISLAND);
+	unpause(c, RELAY_UPSTREAM);
 	close_side(&c->island, reset);
 	close_side(&c->upstream, reset);
 	(void)tdelete(c, &n->by_tuple, compare);
@@ -203,13 +221,36 @@ static size_t on_room(void *ctx, enum relay_side from)
 	struct conn *c = ctx;
 	size_t room = net_room(c->net, from);
 
-	if (room == 0 && !c->is_paused) {
-		c->is_paused = true;
-		c->next_paused = c->net->paused;
-		c->net->paused = c;
-		net_wait(c->net);
-	}
+	if (room == 0)
+		pause_side(c, from);
 	return room;
+}
+
+/*
+ * The program has ended its half. Whether it still listens, the kernel does not show, but it
+ * answers for sockets that are there: of one that was closed it keeps a trace for a minute
+ * (tcp_fin_timeout), and then what comes for it is answered with a reset.
+ */
+static void ask_for_life(const struct conn *c)
+{
+	static const struct {
+		int level, name, value;
+	} options[] = {
+		{IPPROTO_TCP, TCP_KEEPIDLE, ALIVE_S},
+		{IPPROTO_TCP, TCP_KEEPINTVL, ALIVE_S},
+		{SOL_SOCKET, SO_KEEPALIVE, 1},
+	};
+
+	/* Where it can't be, the time-out of idle ones is left. */
+	for (size_t k = 0; k < ARRAY_LEN(options); k++)
+		(void)setsockopt(c->island, options[k].level, options[k].name, &options[k].value,
+				 sizeof(int));
+}
+
+static void on_half(void *ctx, enum relay_side from)
+{
+	if (from == RELAY_ISLAND)
+		ask_for_life(ctx);
 }
 
 static void on_moved(void *ctx, enum relay_side from, size_t bytes)
@@ -228,7 +269,7 @@ static void on_ended(void *ctx, enum relay_end how)
 
 	c->relays = false;
 	if (how == RELAY_DENIED && c->sniff)
-		end(c, WHY_NAME_DIFFERS);
+		end(c, c->sniffed == SNIFF_DIFFERS ? WHY_NAME_DIFFERS : WHY_HEAD);
 	else
 		conn_free(c, how != RELAY_FINISHED);
 }
@@ -244,7 +285,8 @@ static enum relay_shown show_to_sniff(void *ctx, const char *data, size_t len, s
 {
 	struct conn *c = ctx;
 
-	switch (len > 0 ? sniff_bytes(c->sniff, data, len) : sniff_end(c->sniff)) {
+	c->sniffed = len > 0 ? sniff_bytes(c->sniff, data, len) : sniff_end(c->sniff);
+	switch (c->sniffed) {
 	case SNIFF_MORE:
 	case SNIFF_PASS:
 		*ret_held = sniff_held(c->sniff);
@@ -252,6 +294,7 @@ static enum relay_shown show_to_sniff(void *ctx, const char *data, size_t len, s
 	case SNIFF_DONE:
 		return RELAY_DONE;
 	case SNIFF_DIFFERS:
+	case SNIFF_TOO_LONG:
 		break;
 	}
 	return RELAY_END;
@@ -271,11 +314,17 @@ static enum relay_shown show_to_proxy(void *ctx, const char *data, size_t len, s
 }
 
 static const struct relay_calls relay_calls = {
-	.room = on_room, .moved = on_moved, .ended = on_ended};
-static const struct relay_calls sniffing_calls = {
-	.room = on_room, .moved = on_moved, .show = show_to_sniff, .ended = on_ended};
-static const struct relay_calls proxying_calls = {
-	.room = on_room, .moved = on_moved, .show = show_to_proxy, .ended = on_ended};
+	.room = on_room, .moved = on_moved, .half = on_half, .ended = on_ended};
+static const struct relay_calls sniffing_calls = {.room = on_room,
+						  .moved = on_moved,
+						  .half = on_half,
+						  .show = show_to_sniff,
+						  .ended = on_ended};
+static const struct relay_calls proxying_calls = {.room = on_room,
+						  .moved = on_moved,
+						  .half = on_half,
+						  .show = show_to_proxy,
+						  .ended = on_ended};
 
 static int start_relay(struct conn *c)
 {
@@ -369,14 +418,14 @@ static void resolve(struct conn *c)
 	int r = names_resolve(&c->net->names, c->target.name, &c->wait, &found);
 
 	if (r < 0)
-		fail(c, WHY_NO_ANSWER);
+		fail(c, r == -EAGAIN ? WHY_LOOKUPS : WHY_NO_ANSWER);
 	else if (r > 0)
 		dial(c, found->leads_to, found->n_leads_to);
 }
 
 static void reach(struct conn *c)
 {
-	set_timer(c, HELD_MS);
+	set_timer(c, HELD_MS + c->dial.timeout_ms);
 	if (c->target.literal)
 		dial(c, &c->target.address, 1);
 	else
@@ -407,8 +456,11 @@ static struct conn *conn_new(struct net *n, const struct syn *s, const struct ta
 	c->syn = *s;
 	c->island = c->upstream = -1;
 	c->wait = (struct names_wait){.done = on_resolved, .ctx = c};
-	c->dial = (struct dial){
-		.loop = n->loop, .timers = n->egress->loop, .done = on_dialled, .ctx = c};
+	c->dial = (struct dial){.loop = n->loop,
+				.timers = n->egress->loop,
+				.done = on_dialled,
+				.ctx = c,
+				.timeout_ms = n->egress->settings.network_connect_timeout * 1000};
 	c->timer = (struct loop_timer){.fire = on_timer, .ctx = c};
 	c->next = n->conns;
 	if (c->next)
@@ -470,12 +522,14 @@ void conn_syn(struct net *n, const struct syn *s)
 		why = WHY_BYTES;
 	if (why == WHY_NONE && is_full(n))
 		why = WHY_CONNECTIONS;
-	if (why == WHY_NONE) {
+	if (why != WHY_NONE) {
+		(void)net_note(n, t.name, t.port, why);
+		refuse(n, s, why);
+	} else if (rate_room(&n->new_conns, clock_now_ns()) > 0) {
+		rate_use(&n->new_conns, 1);
 		begin(n, s, &t);
-		return;
 	}
-	(void)net_note(n, t.name, t.port, why);
-	refuse(n, s, why);
+	/* Else it comes again by itself: the island's kernel sends its SYN once more. */
 }
 
 static void on_stream(void *ctx, bool over)
@@ -570,17 +624,17 @@ void conn_judge_all(struct net *n)
 	}
 }
 
-void conn_resume(struct net *n)
+void conn_resume(struct net *n, enum relay_side from)
 {
-	struct conn *c = n->paused;
+	struct paused *p;
 
-	/* Those that find no room again come to a new list. */
-	n->paused = NULL;
-	while (c) {
-		struct conn *next = c->next_paused;
+	/* One that takes all there is comes behind the others, which are first the next time. */
+	while ((p = TAILQ_FIRST(&n->paused[from])) && net_room(n, from) > 0) {
+		struct conn *c = p->conn;
 
-		c->is_paused = false;
-		relay_resume(&c->relay);
-		c = next;
+		unpause(c, from);
+		relay_resume(&c->relay, from);
 	}
+	if (p)
+		net_wait(n, from);
 }

@@ -18,5 +18,5 @@ void conn_judge_all(struct net *n);
 /* Ends all. why: noted for each, unless WHY_NONE. */
 void conn_end_all(struct net *n, enum egress_why why);
 
-/* Those that wait for the network's rate go on. */
-void conn_resume(struct net *n);
+/* Those that wait for room for bytes from a side go on, as far as there is some. */
+void conn_resume(struct net *n, enum relay_side from);

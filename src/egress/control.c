@@ -29,20 +29,25 @@ static void say(struct control *c, const void *data, size_t len)
 	watch(c);
 }
 
-static void say_failed(struct control *c, uint64_t number, const struct cay_error *err)
+/* err: NULL: it was done. */
+static void say_done(struct control *c, const struct egress_request *q, const struct cay_error *err)
 {
-	const struct egress_answer a = {.kind = ANSWER_FAILED, .number = number, .error = *err};
+	struct egress_answer a = {.kind = err ? ANSWER_FAILED : ANSWER_DONE,
+				  .number = q->number,
+				  .serial = q->serial};
 
+	if (err)
+		a.error = *err;
 	say(c, &a, sizeof(a));
 }
 
-static void say_entries(struct control *c, enum egress_answer_kind kind, uint64_t number,
-			const struct journal *j)
+static void say_entries(struct control *c, enum egress_answer_kind kind,
+			const struct egress_request *q, const struct journal *j)
 {
 	struct {
 		struct egress_answer answer;
 		struct egress_entry entries[EGRESS_ENTRIES_MAX];
-	} packet = {.answer = {.kind = kind, .number = number}};
+	} packet = {.answer = {.kind = kind, .number = q->number, .serial = q->serial}};
 
 	_Static_assert(sizeof(packet) == EGRESS_ANSWER_MAX, "entries are right behind the answer");
 	if (j) {
@@ -73,7 +78,7 @@ static int open_net(struct control *c, const struct egress_request *q, const cha
 				EGRESS_FDS, n_fds);
 	if (parse_rules(q, text, len, &rules, err) < 0)
 		return -1;
-	if (net_open(c->egress, q->number, fds, q->mode, &rules, err) == 0)
+	if (net_open(c->egress, q, fds, &rules, err) == 0)
 		return 0;
 	rules_done(&rules);
 	return -1;
@@ -93,12 +98,12 @@ static int set_rules(struct control *c, const struct egress_request *q, const ch
 	return 0;
 }
 
-static void close_net(struct control *c, uint64_t number)
+static void close_net(struct control *c, const struct egress_request *q)
 {
-	struct net *n = net_find(c->egress, number);
+	struct net *n = net_find(c->egress, q->number);
 
 	/* Of one that is not known there is nothing to tell, but that it is closed. */
-	say_entries(c, ANSWER_CLOSED, number, n ? &n->journal : NULL);
+	say_entries(c, ANSWER_CLOSED, q, n ? &n->journal : NULL);
 	if (n)
 		net_close(n);
 }
@@ -109,26 +114,26 @@ static bool take(struct control *c, const struct egress_request *q, const char *
 {
 	const struct net *n = net_find(c->egress, q->number);
 	struct cay_error err;
+	int r;
 
 	switch (q->kind) {
 	case EGRESS_OPEN:
-		if (open_net(c, q, text, len, fds, n_fds, &err) == 0)
-			return true;
-		say_failed(c, q->number, &err);
-		break;
+		r = open_net(c, q, text, len, fds, n_fds, &err);
+		say_done(c, q, r < 0 ? &err : NULL);
+		return r == 0;
 	case EGRESS_RULES:
-		if (set_rules(c, q, text, len, &err) < 0)
-			say_failed(c, q->number, &err);
+		r = set_rules(c, q, text, len, &err);
+		say_done(c, q, r < 0 ? &err : NULL);
 		break;
 	case EGRESS_REPORT:
-		say_entries(c, ANSWER_REPORT, q->number, n ? &n->journal : NULL);
+		say_entries(c, ANSWER_REPORT, q, n ? &n->journal : NULL);
 		break;
 	case EGRESS_CLOSE:
-		close_net(c, q->number);
+		close_net(c, q);
 		break;
 	default:
 		(void)cay_fail(&err, CAY_E_INVALID, 0, "there is no such request");
-		say_failed(c, q->number, &err);
+		say_done(c, q, &err);
 	}
 	return false;
 }

@@ -181,7 +181,7 @@ int dial_start(struct dial *d, const struct address *list, size_t n, uint16_t po
 		at[v4] = skip(list, at[v4] + 1, n, v4);
 		v4 = !v4;
 	}
-	d->until_ns = clock_now_ns() + DIAL_TIMEOUT_MS * MS;
+	d->until_ns = clock_now_ns() + d->timeout_ms * MS;
 	d->timer = (struct loop_timer){.fire = on_timer, .ctx = d};
 	return loop_at(d->timers, &d->timer, 0);
 }

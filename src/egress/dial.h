@@ -12,7 +12,6 @@
 
 #define DIAL_ADDRESSES  4
 #define DIAL_STAGGER_MS 250
-#define DIAL_TIMEOUT_MS 10000
 
 struct dial;
 
@@ -24,6 +23,7 @@ struct dial_try {
 struct dial {
 	struct loop *loop;   /* of sockets */
 	struct loop *timers; /* which may be another */
+	uint64_t timeout_ms;
 	/* Once: fd is the caller's from then on, or -1 and why. */
 	void (*done)(struct dial *d, int fd, enum egress_why why);
 	void *ctx;

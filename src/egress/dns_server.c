@@ -3,6 +3,7 @@
 #include "base/attr.h"
 #include "egress/bytes.h"
 #include "egress/dns.h"
+#include "egress/own.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -96,11 +97,28 @@ static enum dns_code code_of(enum egress_why why)
 {
 	if (why == WHY_NONE)
 		return DNS_OK;
-	return why == WHY_NO_ANSWER || why == WHY_NAMES ? DNS_FAILED : DNS_NO_NAME;
+	return why == WHY_NO_ANSWER || why == WHY_NAMES || why == WHY_LOOKUPS ? DNS_FAILED
+									      : DNS_NO_NAME;
+}
+
+/* Whether there is a port of one of its addresses that may be connected to. */
+static bool is_of_use(const struct egress *e, const struct book_name *found)
+{
+	for (size_t k = 0; k < found->n_leads_to; k++) {
+		const struct address *to = &found->leads_to[k];
+
+		if (verdict_address(&e->operator, to, own_address(e->own, to), 0) == WHY_NONE)
+			return true;
+	}
+	return false;
 }
 
 static void conclude(const struct asked *a, enum egress_why why, const struct book_name *found)
 {
+	if (found && !is_of_use(a->net->egress, found)) {
+		why = WHY_NOT_PUBLIC;
+		found = NULL;
+	}
 	if (why != WHY_NONE)
 		(void)net_note(a->net, a->query.name, 0, why);
 	answer(a, code_of(why), found);
@@ -166,13 +184,13 @@ static struct asked *resolve(const struct asked *a)
 	int r;
 
 	if (!waiting) {
-		conclude(a, WHY_NO_ANSWER, NULL);
+		conclude(a, WHY_LOOKUPS, NULL);
 		return NULL;
 	}
 	r = names_resolve(&a->net->names, a->query.name, &waiting->wait, &found);
 	if (r == 0)
 		return waiting;
-	conclude(a, r > 0 ? WHY_NONE : WHY_NO_ANSWER, found);
+	conclude(a, r > 0 ? WHY_NONE : r == -EAGAIN ? WHY_LOOKUPS : WHY_NO_ANSWER, found);
 	asked_free(waiting);
 	return NULL;
 }

@@ -1,7 +1,8 @@
 /*
  * dns_server.h: answers an island's questions about names, by UDP and TCP. A name that is not
  * allowed is not there, and nobody outside hears of it; one that is gets an address of the
- * network's own (book.h) once it was found to lead somewhere.
+ * network's own (book.h) once it was found to lead somewhere, and is not there either where that is
+ * nowhere that may be connected to.
  */
 #pragma once
 

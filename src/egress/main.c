@@ -74,6 +74,7 @@ static int start(struct egress *e, struct cay_error *err)
 	e->loop = loop_new();
 	if (!e->loop)
 		return cay_fail(err, CAY_E_INTERNAL, errno, "start the loop");
+	egress_share_init(e);
 	e->resolver = resolver_new(e->loop);
 	if (!e->resolver)
 		return cay_fail(err, CAY_E_INTERNAL, 0, "read how the host resolves names");

@@ -11,10 +11,13 @@
 #define KEPT_MIN_S 5
 #define KEPT_MAX_S 300
 
+/* Until questions that the rate holds up are looked at again. */
+#define RATE_WAIT_MS 20
+
 struct lookup {
 	struct names *names;
 	struct lookup *next;
-	struct question *question;
+	struct question *question; /* NULL: it waits to be asked */
 	struct names_wait *waits;
 	char name[DOMAIN_SIZE];
 };
@@ -34,12 +37,15 @@ void names_done(struct names *n)
 	while (n->lookups) {
 		struct lookup *l = n->lookups;
 
-		resolver_forget(l->question);
+		if (l->question)
+			resolver_forget(l->question);
 		unlink_lookup(l);
 		for (struct names_wait *w = l->waits; w; w = w->next)
 			w->lookup = NULL;
 		free(l);
 	}
+	if (n->loop)
+		loop_cancel(n->loop, &n->again);
 	book_done(&n->book);
 }
 
@@ -73,12 +79,9 @@ static enum egress_why outcome(struct names *n, const char *name, const struct a
 	return WHY_NO_ANSWER;
 }
 
-static void on_answered(void *ctx, const struct answer *a)
+/* Tells those who wait for it, and frees it. */
+static void conclude(struct lookup *l, enum egress_why why, struct book_name *found)
 {
-	struct lookup *l = ctx;
-	struct book_name *found = NULL;
-	enum egress_why why = outcome(l->names, l->name, a, &found);
-
 	unlink_lookup(l);
 	/* One that is called may make others leave. */
 	while (l->waits) {
@@ -89,6 +92,55 @@ static void on_answered(void *ctx, const struct answer *a)
 		w->done(w, why, found);
 	}
 	free(l);
+}
+
+static void on_answered(void *ctx, const struct answer *a)
+{
+	struct lookup *l = ctx;
+	struct book_name *found = NULL;
+	enum egress_why why = outcome(l->names, l->name, a, &found);
+
+	conclude(l, why, found);
+}
+
+/* Of those that wait to be asked, the oldest. */
+static struct lookup *next_to_ask(const struct names *n)
+{
+	struct lookup *l = n->lookups;
+
+	while (l && l->question)
+		l = l->next;
+	return l;
+}
+
+/* Asks, where the rate lets it, or sees to it that it is asked later. 0 or -ENOMEM. */
+static int ask(struct lookup *l)
+{
+	struct names *n = l->names;
+
+	if (rate_room(&n->rate, clock_now_ns()) == 0)
+		return n->again.place > 0 ? 0 : loop_after(n->loop, &n->again, RATE_WAIT_MS);
+	rate_use(&n->rate, 1);
+	l->question = resolver_ask(n->resolver, l->name, on_answered, l);
+	return l->question ? 0 : -ENOMEM;
+}
+
+static void on_again(struct loop_timer *t)
+{
+	const struct names *n = t->ctx;
+	struct lookup *l;
+
+	while (t->place == 0 && (l = next_to_ask(n)))
+		if (ask(l) < 0)
+			conclude(l, WHY_NO_ANSWER, NULL);
+}
+
+void names_init(struct names *n, struct loop *loop, struct resolver *r, uint64_t per_second)
+{
+	*n = (struct names){.resolver = r,
+			    .loop = loop,
+			    .rate = rate_of_things(per_second),
+			    .again = {.fire = on_again, .ctx = n}};
 }
 
 static struct lookup *find_lookup(const struct names *n, const char *name)
@@ -102,6 +154,7 @@ static struct lookup *find_lookup(const struct names *n, const char *name)
 
 static int begin(struct names *n, const char *name, struct lookup **ret)
 {
+	struct lookup **at = &n->lookups;
 	struct lookup *l;
 
 	if (n->n_lookups >= NAMES_LOOKUPS_MAX)
@@ -111,14 +164,15 @@ static int begin(struct names *n, const char *name, struct lookup **ret)
 		return -ENOMEM;
 	l->names = n;
 	(void)snprintf(l->name, sizeof(l->name), "%s", name);
-	l->question = resolver_ask(n->resolver, l->name, on_answered, l);
-	if (!l->question) {
-		free(l);
-		return -EAGAIN;
-	}
-	l->next = n->lookups;
-	n->lookups = l;
+	while (*at)
+		at = &(*at)->next;
+	*at = l;
 	n->n_lookups++;
+	if (ask(l) < 0) {
+		unlink_lookup(l);
+		free(l);
+		return -ENOMEM;
+	}
 	*ret = l;
 	return 0;
 }
@@ -129,7 +183,7 @@ static int find_host(struct names *n, struct book_name **ret)
 
 	(void)address_parse("127.0.0.1", &loopback.list[0]);
 	(void)address_parse("::1", &loopback.list[1]);
-	return keep(n, NAMES_HOST, &loopback, ret) == WHY_NONE ? 1 : -EAGAIN;
+	return keep(n, NAMES_HOST, &loopback, ret) == WHY_NONE ? 1 : -ENOMEM;
 }
 
 int names_resolve(struct names *n, const char *name, struct names_wait *w, struct book_name **ret)

@@ -6,12 +6,13 @@
 
 #include "core/egress.h"
 #include "egress/book.h"
+#include "egress/rate.h"
 #include "egress/resolver.h"
 
 /* The host's own loopback, which is of use only where the operator lists it. */
 #define NAMES_HOST "host.cay.internal"
 
-/* Questions of one network that are in flight at once. */
+/* Questions of one network that are in flight at once, or wait for that. */
 #define NAMES_LOOKUPS_MAX 128
 
 struct lookup;
@@ -19,9 +20,14 @@ struct lookup;
 struct names {
 	struct resolver *resolver;
 	struct book book;
-	struct lookup *lookups;
+	struct lookup *lookups; /* the oldest first */
 	size_t n_lookups;
+	struct loop *loop;
+	struct rate rate; /* of questions to name servers; those that are more wait */
+	struct loop_timer again;
 };
+
+void names_init(struct names *n, struct loop *loop, struct resolver *r, uint64_t per_second);
 
 /* Somebody who waits for a name. */
 struct names_wait {
@@ -37,7 +43,7 @@ void names_done(struct names *n);
 
 /*
  * 1: known, in *ret. 0: w->done is called later, unless names_leave() comes before. -EAGAIN:
- * too many are asked for already; -ENOMEM.
+ * too many are asked for already; -ENOMEM: nobody can be asked.
  */
 int names_resolve(struct names *n, const char *name, struct names_wait *w, struct book_name **ret);
 void names_leave(struct names_wait *w);

@@ -1,5 +1,6 @@
 #include "egress/net.h"
 
+#include "base/attr.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
@@ -21,6 +22,9 @@
 
 /* How long connections wait that the rate holds up. */
 #define RATE_WAIT_MS 20
+
+/* Bytes that one has at once of what all share, where many want some. */
+#define SHARE_LEAST 4096
 
 /* Lines of the log: one network may be this much ahead of one a second. */
 #define LOG_EACH_NS  1000000000ull
@@ -86,12 +90,91 @@ static void on_again(struct loop_timer *t)
 {
 	struct net *n = t->ctx;
 
-	conn_resume(n);
+	conn_resume(n, RELAY_ISLAND);
+	conn_resume(n, RELAY_UPSTREAM);
 }
 
 static void on_spent(struct loop_timer *t)
 {
 	conn_end_all(t->ctx, WHY_BYTES);
+}
+
+/*
+ * What all networks share: so many bytes a second from each side. One that finds none left comes to
+ * a line, whose networks have the same share each time there is some; those that came late, or are
+ * there again, are behind the others. So it is of no use to have many connections.
+ */
+
+static void join_line(struct net *n, enum relay_side from)
+{
+	struct egress *e = n->egress;
+	struct place *p = &n->place[from];
+
+	if (!p->net) {
+		p->net = n;
+		TAILQ_INSERT_TAIL(&e->waiting[from], p, line);
+		e->n_waiting[from]++;
+	}
+	if (e->share.place == 0)
+		(void)loop_after(e->loop, &e->share, RATE_WAIT_MS);
+}
+
+static void leave_line(struct net *n, enum relay_side from)
+{
+	struct place *p = &n->place[from];
+
+	if (!p->net)
+		return;
+	p->net = NULL;
+	TAILQ_REMOVE(&n->egress->waiting[from], p, line);
+	n->egress->n_waiting[from]--;
+}
+
+static size_t shared_room(struct net *n, enum relay_side from, uint64_t now)
+{
+	struct egress *e = n->egress;
+	size_t room = rate_room(&e->rate[from], now);
+
+	if (e->rate[from].per_second == 0)
+		return SIZE_MAX;
+	if (n->place[from].share == 0 && TAILQ_EMPTY(&e->waiting[from]))
+		n->place[from].share = room;
+	return size_min(n->place[from].share, room);
+}
+
+static void share_out(struct egress *e, enum relay_side from)
+{
+	size_t room = rate_room(&e->rate[from], clock_now_ns()), n = e->n_waiting[from];
+	size_t each = n > 0 ? size_max(room / n, SHARE_LEAST) : 0;
+
+	for (; n > 0 && room > 0; n--) {
+		struct place *p = TAILQ_FIRST(&e->waiting[from]);
+		struct net *net = p->net;
+
+		leave_line(net, from);
+		p->share = size_min(each, room);
+		room -= p->share;
+		conn_resume(net, from);
+	}
+}
+
+static void on_share(struct loop_timer *t)
+{
+	struct egress *e = t->ctx;
+
+	share_out(e, RELAY_ISLAND);
+	share_out(e, RELAY_UPSTREAM);
+	if (e->n_waiting[RELAY_ISLAND] + e->n_waiting[RELAY_UPSTREAM] > 0)
+		(void)loop_after(e->loop, t, RATE_WAIT_MS);
+}
+
+void egress_share_init(struct egress *e)
+{
+	for (int from = 0; from < 2; from++) {
+		e->rate[from] = rate_of_bytes(e->settings.network_total_rate);
+		TAILQ_INIT(&e->waiting[from]);
+	}
+	e->share = (struct loop_timer){.fire = on_share, .ctx = e};
 }
 
 static bool has_option(int fd, int name, int value)
@@ -150,12 +233,15 @@ static struct net *net_new(struct egress *e, uint64_t number, const int fds[EGRE
 		.raw = fds[EGRESS_RAW],
 		.loop = loop_new(),
 		.turn = {.ready = on_turn, .ctx = n},
-		.names.resolver = e->resolver,
-		.rate = {{.per_second = e->settings.network_rate},
-			 {.per_second = e->settings.network_rate}},
+		.new_conns = rate_of_things(e->settings.network_connection_rate),
+		.rate = {rate_of_bytes(e->settings.network_rate),
+			 rate_of_bytes(e->settings.network_rate)},
 		.again = {.fire = on_again, .ctx = n},
 		.spent = {.fire = on_spent, .ctx = n},
 	};
+	names_init(&n->names, e->loop, e->resolver, e->settings.network_lookup_rate);
+	TAILQ_INIT(&n->paused[RELAY_ISLAND]);
+	TAILQ_INIT(&n->paused[RELAY_UPSTREAM]);
 	if (n->loop) {
 		n->turn.fd = loop_epoll(n->loop);
 		if (watch(n) == 0)
@@ -165,19 +251,20 @@ static struct net *net_new(struct egress *e, uint64_t number, const int fds[EGRE
 	return NULL;
 }
 
-int net_open(struct egress *e, uint64_t number, const int fds[EGRESS_FDS], enum network_mode mode,
+int net_open(struct egress *e, const struct egress_request *q, const int fds[EGRESS_FDS],
 	     const struct rules *rules, struct cay_error *err)
 {
 	struct net *n;
 
-	if (number == 0 || net_find(e, number))
+	if (q->number == 0 || net_find(e, q->number))
 		return cay_fail(err, CAY_E_CONFLICT, 0, "the network's number is taken");
 	if (!sockets_ok(fds))
 		return cay_fail(err, CAY_E_INVALID, 0, "these are not a network's sockets");
-	n = net_new(e, number, fds);
+	n = net_new(e, q->number, fds);
 	if (!n)
 		return cay_fail(err, CAY_E_INTERNAL, ENOMEM, "take on a network");
-	n->policy = (struct policy){.mode = mode, .rules = *rules, .operator= & e->operator};
+	(void)snprintf(n->name, sizeof(n->name), "%.*s", (int)sizeof(q->name) - 1, q->name);
+	n->policy = (struct policy){.mode = q->mode, .rules = *rules, .operator= & e->operator};
 	n->next = e->nets;
 	e->nets = n;
 	e->totals.networks++;
@@ -209,6 +296,8 @@ void net_close(struct net *n)
 	conn_end_all(n, WHY_NONE);
 	dns_server_leave(n);
 	names_done(&n->names);
+	leave_line(n, RELAY_ISLAND);
+	leave_line(n, RELAY_UPSTREAM);
 	loop_cancel(n->egress->loop, &n->again);
 	loop_cancel(n->egress->loop, &n->spent);
 	loop_remove(n->egress->loop, &n->turn);
@@ -231,14 +320,13 @@ void net_set_rules(struct net *n, enum network_mode mode, const struct rules *ru
 static void log_entry(struct net *n, const struct egress_entry *e)
 {
 	uint64_t now = clock_now_ns();
-	char number[24], port[8];
+	char port[8];
 
 	if (n->log_ns > now + LOG_AHEAD_NS)
 		return;
 	n->log_ns = (n->log_ns > now ? n->log_ns : now) + LOG_EACH_NS;
-	(void)snprintf(number, sizeof(number), "%llu", (unsigned long long)n->number);
 	(void)snprintf(port, sizeof(port), "%u", e->port);
-	log_info(egress_verdict_name(e->verdict), "network", number, "name", e->name, "port",
+	log_info(egress_verdict_name(e->verdict), "of", n->name, "name", e->name, "port",
 		 e->port > 0 ? port : NULL, "why",
 		 e->why != WHY_NONE ? egress_why_text(e->why) : NULL);
 }
@@ -274,7 +362,8 @@ bool net_is_spent(const struct net *n)
 size_t net_room(struct net *n, enum relay_side from)
 {
 	uint64_t max = n->egress->settings.network_bytes;
-	size_t room = rate_room(&n->rate[from], clock_now_ns());
+	uint64_t now = clock_now_ns();
+	size_t room = size_min(rate_room(&n->rate[from], now), shared_room(n, from, now));
 
 	if (net_is_spent(n)) {
 		(void)loop_after(n->egress->loop, &n->spent, 0);
@@ -288,12 +377,18 @@ void net_used(struct net *n, enum relay_side from, size_t bytes)
 	struct egress_totals *t = &n->egress->totals;
 
 	rate_use(&n->rate[from], bytes);
+	rate_use(&n->egress->rate[from], bytes);
+	n->place[from].share -= size_min(bytes, n->place[from].share);
 	n->bytes += bytes;
 	*(from == RELAY_ISLAND ? &t->bytes_out : &t->bytes_in) += bytes;
 }
 
-void net_wait(struct net *n)
+void net_wait(struct net *n, enum relay_side from)
 {
-	if (n->again.place == 0)
+	uint64_t now = clock_now_ns();
+
+	if (rate_room(&n->rate[from], now) > 0 && shared_room(n, from, now) == 0)
+		join_line(n, from);
+	else if (n->again.place == 0)
 		(void)loop_after(n->egress->loop, &n->again, RATE_WAIT_MS);
 }

@@ -20,9 +20,22 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/queue.h>
 
 struct conn;
 struct asked;
+struct net;
+struct paused;
+
+TAILQ_HEAD(line_of_conns, paused);
+TAILQ_HEAD(line_of_nets, place);
+
+/* A network's place in the line for bytes from one side, of which all have so many together. */
+struct place {
+	TAILQ_ENTRY(place) line;
+	struct net *net; /* NULL: it is not in line */
+	size_t share;    /* bytes that it may have before it has to come to the line again */
+};
 
 /* What all networks share. */
 struct egress {
@@ -35,12 +48,17 @@ struct egress {
 	uint64_t connections_max; /* as the settings say, or as there are fds for */
 	struct egress_totals totals;
 	struct net *nets;
+	struct rate rate[2]; /* by the side that bytes come from */
+	struct line_of_nets waiting[2];
+	size_t n_waiting[2];
+	struct loop_timer share;
 };
 
 struct net {
 	struct egress *egress;
 	struct net *next;
 	uint64_t number;
+	char name[ID_SIZE]; /* of whose network it is */
 	struct loop *loop;
 	struct loop_fd turn; /* its loop, in the process's */
 	struct loop_fd listener, dns, syns;
@@ -57,14 +75,19 @@ struct net {
 	size_t n_asked;
 
 	uint64_t bytes;
+	struct rate new_conns;
 	struct rate rate[2]; /* by the side that bytes come from */
-	struct conn *paused; /* that wait for that */
+	struct place place[2];
+	struct line_of_conns paused[2]; /* that wait for room */
 	struct loop_timer again;
 	struct loop_timer spent; /* when all bytes are */
 };
 
+/* Where settings and loop are there: the rates of all networks together. */
+void egress_share_init(struct egress *e);
+
 /* Takes the sockets and the rules when it succeeds. */
-int net_open(struct egress *e, uint64_t number, const int fds[EGRESS_FDS], enum network_mode mode,
+int net_open(struct egress *e, const struct egress_request *q, const int fds[EGRESS_FDS],
 	     const struct rules *rules, struct cay_error *err);
 struct net *net_find(const struct egress *e, uint64_t number);
 /* Ends all that goes on in it. */
@@ -83,7 +106,7 @@ void net_send(const struct net *n, const uint8_t *packet, size_t len, uint32_t t
 size_t net_room(struct net *n, enum relay_side from);
 void net_used(struct net *n, enum relay_side from, size_t bytes);
 /* Calls conn_resume() for those that are paused, in a while. */
-void net_wait(struct net *n);
+void net_wait(struct net *n, enum relay_side from);
 
 /* Whether it has moved all the bytes that it may. */
 bool net_is_spent(const struct net *n);

@@ -142,11 +142,13 @@ int proxy_status(enum egress_why why)
 	case WHY_LITERAL:
 	case WHY_NOT_PUBLIC:
 	case WHY_NAME_DIFFERS:
+	case WHY_HEAD:
 	case WHY_PROTOCOL:
 	case WHY_NOT_A_NAME:
 	case WHY_CONNECTIONS:
 	case WHY_BYTES:
 	case WHY_NAMES:
+	case WHY_LOOKUPS:
 	case WHYS:
 		break;
 	}

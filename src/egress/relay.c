@@ -186,6 +186,8 @@ static enum step move_once(struct relay *r, enum relay_side from, size_t *budget
 		return *budget > 0 ? fill(r, from, budget) : STEP_WAIT;
 	if (!f->passed && shutdown(r->side[!from].fd, SHUT_WR) < 0)
 		return STEP_RESET;
+	if (!f->passed)
+		r->calls->half(r->ctx, from);
 	f->passed = true;
 	return STEP_WAIT;
 }
@@ -249,9 +251,9 @@ static bool go_on(struct relay *r, enum step step)
 	return false;
 }
 
-static void pump(struct relay *r)
+static void pump(struct relay *r, enum relay_side from)
 {
-	if (!go_on(r, move(r, RELAY_ISLAND)) || !go_on(r, move(r, RELAY_UPSTREAM)))
+	if (!go_on(r, move(r, from)))
 		return;
 	if (watch(r, RELAY_ISLAND) < 0 || watch(r, RELAY_UPSTREAM) < 0)
 		finish(r, RELAY_FAILED);
@@ -310,13 +312,13 @@ void relay_begin_with(struct relay *r, const char *data, size_t len, size_t unse
 	if (f->cleared < len)
 		step = show(r, RELAY_ISLAND, f->cleared);
 	if (go_on(r, step))
-		pump(r);
+		pump(r, RELAY_ISLAND);
 }
 
-void relay_resume(struct relay *r)
+void relay_resume(struct relay *r, enum relay_side from)
 {
-	r->flow[RELAY_ISLAND].paused = r->flow[RELAY_UPSTREAM].paused = false;
-	pump(r);
+	r->flow[from].paused = false;
+	pump(r, from);
 }
 
 void relay_stop(struct relay *r)

@@ -39,6 +39,9 @@ struct relay_calls {
 	/* How many bytes may be read from a side now; 0: none before relay_resume(). */
 	size_t (*room)(void *ctx, enum relay_side from);
 	void (*moved)(void *ctx, enum relay_side from, size_t bytes);
+	/* No more bytes come from a side, and the other one knows; bytes of that may still go on.
+	 */
+	void (*half)(void *ctx, enum relay_side from);
 	/*
 	 * Only bytes not shown before. None: no more will come, and what is still held then goes
 	 * nowhere. NULL: nothing is to be shown.
@@ -81,8 +84,8 @@ int relay_start(struct relay *r, int island, int upstream);
  */
 void relay_begin_with(struct relay *r, const char *data, size_t len, size_t unseen);
 
-/* There may be room again. May end it. */
-void relay_resume(struct relay *r);
+/* There may be room again for bytes from a side. May end it. */
+void relay_resume(struct relay *r, enum relay_side from);
 
 /* Gives up what it holds; nothing is called any more. The sockets stay open. */
 void relay_stop(struct relay *r);

@@ -131,6 +131,13 @@ static void got_end(struct sniff *s)
 	}
 }
 
+static bool is_too_long(const struct http_parser *p)
+{
+	int status = http_parser_status(p);
+
+	return status == 414 || status == 431;
+}
+
 static void read_http(struct sniff *s, struct bytes *in)
 {
 	enum http_event e = HTTP_GOT_BODY;
@@ -148,7 +155,7 @@ static void read_http(struct sniff *s, struct bytes *in)
 			got_end(s);
 			break;
 		case HTTP_BAD:
-			over(s, SNIFF_DIFFERS);
+			over(s, is_too_long(s->http) ? SNIFF_TOO_LONG : SNIFF_DIFFERS);
 			break;
 		case HTTP_MORE:
 			/* Empty lines in front of a request are no part of it. */
@@ -249,9 +256,10 @@ static void read_tls(struct sniff *s, struct bytes *in)
 	while (in->len > 0 && s->phase == IN_TLS) {
 		size_t n = s->left > 0 ? size_min(s->left, in->len) : 1;
 
+		n = size_min(n, SNIFF_HELD_MAX - s->held);
 		s->held += n;
-		if (s->held > SNIFF_HELD_MAX) {
-			over(s, SNIFF_DIFFERS);
+		if (n == 0) {
+			over(s, SNIFF_TOO_LONG);
 		} else if (s->left == 0) {
 			take_header(s, (uint8_t)*in->at);
 		} else if (s->skips) {
@@ -333,7 +341,7 @@ static void look(struct sniff *s, struct bytes *in)
 
 		skip(in, 1);
 		if (buf_append(&s->text, &c, 1) < 0) {
-			over(s, SNIFF_DIFFERS);
+			over(s, SNIFF_TOO_LONG);
 			return;
 		}
 		s->held++;

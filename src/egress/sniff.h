@@ -31,21 +31,25 @@ struct sniff;
 typedef bool sniff_ok_fn(void *ctx, const char *name);
 
 enum sniff_verdict {
-	SNIFF_MORE,    /* not known yet: hold the last sniff_held() bytes back */
-	SNIFF_PASS,    /* all bytes so far may go; the next ones are to be shown too */
-	SNIFF_DONE,    /* the same, and no more need be shown */
-	SNIFF_DIFFERS, /* another host is named, or it can't be told: end it */
+	SNIFF_MORE,     /* not known yet: hold the last sniff_held() bytes back */
+	SNIFF_PASS,     /* all bytes so far may go; the next ones are to be shown too */
+	SNIFF_DONE,     /* the same, and no more need be shown */
+	SNIFF_DIFFERS,  /* another host is named, or it can't be told: end it */
+	SNIFF_TOO_LONG, /* the same, because more would have to be held back than may be */
 };
 
-/* So many bytes are held back at most; more are SNIFF_DIFFERS. */
-#define SNIFF_HELD_MAX (64u << 10)
+/*
+ * So many bytes are held back at most. A ClientHello with post-quantum keys has 2 KiB, and most
+ * servers take no more than 8 to 16 KiB of an HTTP head.
+ */
+#define SNIFF_HELD_MAX (16u << 10)
 
 /* NULL when memory is out. */
 struct sniff *sniff_new(sniff_ok_fn *ok, void *ctx);
 void sniff_free(struct sniff *s);
 void sniff_freep(struct sniff **s);
 
-/* Only bytes not shown before. After SNIFF_DONE and SNIFF_DIFFERS the answer stays the same. */
+/* Only bytes not shown before. After SNIFF_DONE and what ends it the answer stays the same. */
 enum sniff_verdict sniff_bytes(struct sniff *s, const char *data, size_t len);
 
 /* No more will come. SNIFF_MORE: what is held is nothing whole, and not to go at all. */

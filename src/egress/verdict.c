@@ -187,8 +187,11 @@ enum egress_why verdict_address(const struct operator_rules *o, const struct add
 {
 	if (address_is_public(a) && !own)
 		return WHY_NONE;
-	for (size_t n = 0; n < o->n_addresses; n++)
-		if (address_rule_matches(&o->addresses[n], a, port))
+	for (size_t n = 0; n < o->n_addresses; n++) {
+		const struct address_rule *r = &o->addresses[n];
+
+		if (address_rule_matches(r, a, port > 0 ? port : r->port))
 			return WHY_NONE;
+	}
 	return WHY_NOT_PUBLIC;
 }

@@ -47,6 +47,9 @@ enum egress_why verdict_name(const struct policy *p, const char *name, uint16_t 
 /* An address that is of no name we gave out; whether it is our own is seen when it is dialled. */
 enum egress_why verdict_literal(const struct policy *p, const struct address *a, uint16_t port);
 
-/* Whether it may be connected to at all, whatever led to it. own: it is this host's (own.h). */
+/*
+ * Whether it may be connected to at all, whatever led to it. own: it is this host's (own.h). port:
+ * 0 where any will do.
+ */
 enum egress_why verdict_address(const struct operator_rules *o, const struct address *a, bool own,
 				uint16_t port);

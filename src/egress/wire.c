@@ -1,6 +1,7 @@
 #include "egress/wire.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,22 +11,25 @@ struct egress_rules egress_rules_of(const struct plan *p)
 
 	for (uint32_t i = 0; i < p->rules.len; i++)
 		end = plan_next(end);
-	return (struct egress_rules){
-		.mode = (enum network_mode)p->network, .text = first, .len = (size_t)(end - first)};
+	return (struct egress_rules){.name = p->id,
+				     .mode = (enum network_mode)p->network,
+				     .text = first,
+				     .len = (size_t)(end - first)};
 }
 
-ssize_t egress_pack(enum egress_request_kind kind, uint64_t number, const struct egress_rules *r,
+ssize_t egress_pack(const struct egress_request *q, const struct egress_rules *r,
 		    char ret[EGRESS_REQUEST_MAX])
 {
-	const struct egress_request q = {
-		.kind = (uint32_t)kind, .mode = (uint32_t)r->mode, .number = number};
+	struct egress_request head = *q;
 
-	if (r->len > EGRESS_REQUEST_MAX - sizeof(q))
+	head.mode = (uint32_t)r->mode;
+	(void)snprintf(head.name, sizeof(head.name), "%s", r->name);
+	if (r->len > EGRESS_REQUEST_MAX - sizeof(head))
 		return -EMSGSIZE;
-	memcpy(ret, &q, sizeof(q));
+	memcpy(ret, &head, sizeof(head));
 	if (r->len > 0)
-		memcpy(ret + sizeof(q), r->text, r->len);
-	return (ssize_t)(sizeof(q) + r->len);
+		memcpy(ret + sizeof(head), r->text, r->len);
+	return (ssize_t)(sizeof(head) + r->len);
 }
 
 static bool entry_ok(const struct egress_entry *e)

@@ -12,7 +12,8 @@
  *   REPORT  Answer: REPORT, with all entries so far.
  *   CLOSE   ends all its connections. Answer: CLOSED, with all entries.
  *
- * OPEN and RULES that can't be are answered with FAILED. HELLO is said once, at the start: whoever
+ * OPEN and RULES are answered with DONE, or where they can't be with FAILED: then nothing has
+ * changed. An answer has the serial of what it answers. HELLO is said once, at the start: whoever
  * hears it again talks to the next process, which knows of no network, and says OPEN again. TOTALS
  * come by themselves, at most once a second. The operator's own rules and limits are known to
  * cay-egress from its settings (EGRESS_FD_SETTINGS); what is said here can only narrow them.
@@ -48,7 +49,9 @@ struct egress_request {
 	uint32_t kind;
 	uint32_t mode; /* enum network_mode; OPEN, RULES */
 	uint64_t number;
-	/* OPEN, RULES: "+RULE" and "-RULE", each with a NUL behind it. */
+	uint64_t serial;    /* of the asker's choice: it comes back with the answer */
+	char name[ID_SIZE]; /* OPEN: the run's or the sandbox's, for the log */
+			    /* OPEN, RULES: "+RULE" and "-RULE", each with a NUL behind it. */
 };
 
 #define EGRESS_REQUEST_MAX (128u << 10) /* bytes, with its rules */
@@ -61,7 +64,8 @@ enum egress_answer_kind {
 	ANSWER_FAILED,
 	ANSWER_REPORT,
 	ANSWER_CLOSED,
-	ANSWER_TOTALS
+	ANSWER_TOTALS,
+	ANSWER_DONE
 };
 
 struct egress_totals {
@@ -75,6 +79,7 @@ struct egress_answer {
 	uint32_t n_entries; /* REPORT, CLOSED: behind this */
 	uint64_t number;
 	uint64_t unlisted;
+	uint64_t serial;
 	struct egress_totals totals; /* TOTALS */
 	struct cay_error error;      /* FAILED */
 };
@@ -82,8 +87,9 @@ struct egress_answer {
 #define EGRESS_ANSWER_MAX \
 	(sizeof(struct egress_answer) + EGRESS_ENTRIES_MAX * sizeof(struct egress_entry))
 
-/* text: rules as they go behind a request; borrowed. */
+/* name: whose. text: rules as they go behind a request. Both borrowed. */
 struct egress_rules {
+	const char *name;
 	enum network_mode mode;
 	const char *text;
 	size_t len;
@@ -92,8 +98,11 @@ struct egress_rules {
 /* Those of a plan, of which they borrow. */
 struct egress_rules egress_rules_of(const struct plan *p);
 
-/* OPEN or RULES as one packet of EGRESS_REQUEST_MAX bytes at most: its length, or -EMSGSIZE. */
-ssize_t egress_pack(enum egress_request_kind kind, uint64_t number, const struct egress_rules *r,
+/*
+ * OPEN or RULES as one packet of EGRESS_REQUEST_MAX bytes at most: its length, or -EMSGSIZE. q's
+ * mode and name are the rules'.
+ */
+ssize_t egress_pack(const struct egress_request *q, const struct egress_rules *r,
 		    char ret[EGRESS_REQUEST_MAX]);
 
 /* The entries of REPORT or CLOSED, len bytes that are not trusted. 0, -EBADMSG or -ENOMEM. */

@@ -3,6 +3,7 @@
 #include "base/attr.h"
 #include "base/buf.h"
 #include "base/fd.h"
+#include "base/log.h"
 #include "base/loop.h"
 #include "base/outbox.h"
 
@@ -17,12 +18,14 @@
 /* Packets that wait for one who does not read. What closes, or opens again, is not counted. */
 #define WAITING_MAX 1024
 
-/* In the order in which they were asked; answers of one outlet come in that order. */
 struct outlet_ask {
 	struct outlet_ask *next;
 	struct outlets *all;
-	uint64_t number;
-	outlet_told_fn *told; /* NULL: nobody waits any more */
+	uint64_t serial;
+	struct outlet *outlet; /* whose rules change; NULL: a log is asked for, or it is closed */
+	bool rules;
+	outlet_told_fn *told; /* NULL, as the next: nobody waits, or no longer */
+	outlet_ruled_fn *ruled;
 	void *ctx;
 	struct loop_timer timer;
 };
@@ -32,10 +35,11 @@ struct outlets {
 	struct loop_fd sock;
 	struct outbox waiting; /* what the socket did not take yet */
 	bool greeted;
-	uint64_t last_number;
+	uint64_t last_number, last_serial;
 	struct outlet *open;
 	struct outlet_ask *asks;
-	struct egress_totals totals;
+	struct egress_totals totals; /* of all processes that there were */
+	struct egress_totals before; /* of those that have ended */
 	char packet[EGRESS_REQUEST_MAX];
 	union {
 		struct egress_answer fixed;
@@ -65,18 +69,26 @@ static int check_room(const struct outlets *all, struct cay_error *err)
 				  "too much waits for cay-egress, which does not read");
 }
 
+/* With the rules that it has, or is to have. */
 static int say(struct outlet *o, enum egress_request_kind kind)
 {
-	const struct egress_rules rules = {.mode = o->mode, .text = o->rules, .len = o->rules_len};
+	const struct outlet_rules *is = o->change ? &o->changed : &o->rules;
+	const struct egress_rules rules = {
+		.name = o->name, .mode = is->mode, .text = is->text, .len = is->len};
+	const struct egress_request q = {
+		.kind = (uint32_t)kind, .number = o->number, .serial = ++o->all->last_serial};
 	bool opens = kind == EGRESS_OPEN;
-	ssize_t n = egress_pack(kind, o->number, &rules, o->all->packet);
+	ssize_t n = egress_pack(&q, &rules, o->all->packet);
 
+	if (o->change)
+		o->change->serial = q.serial;
 	return n < 0 ? (int)n : send_packet(o->all, (size_t)n, o->wires, opens ? EGRESS_FDS : 0);
 }
 
 static int say_number(struct outlets *all, enum egress_request_kind kind, uint64_t number)
 {
-	const struct egress_request q = {.kind = (uint32_t)kind, .number = number};
+	const struct egress_request q = {
+		.kind = (uint32_t)kind, .number = number, .serial = ++all->last_serial};
 
 	memcpy(all->packet, &q, sizeof(q));
 	return send_packet(all, sizeof(q), NULL, 0);
@@ -87,18 +99,25 @@ const struct egress_totals *outlets_totals(const struct outlets *all)
 	return &all->totals;
 }
 
-static int take_rules(struct outlet *o, const struct egress_rules *rules, struct cay_error *err)
+static int copy_rules(const struct egress_rules *rules, struct outlet_rules *ret,
+		      struct cay_error *err)
 {
-	char *copy = malloc(rules->len + 1);
-
-	if (!copy)
+	*ret = (struct outlet_rules){
+		.mode = rules->mode, .text = malloc(rules->len + 1), .len = rules->len};
+	if (!ret->text)
 		return cay_fail(err, CAY_E_INTERNAL, ENOMEM, "open a way out");
-	memcpy(copy, rules->text, rules->len);
-	free(o->rules);
-	o->rules = copy;
-	o->rules_len = rules->len;
-	o->mode = rules->mode;
+	memcpy(ret->text, rules->text, rules->len);
 	return 0;
+}
+
+/* The change is over, and these hold. */
+static void keep_rules(struct outlet *o, bool changed)
+{
+	free(changed ? o->rules.text : o->changed.text);
+	if (changed)
+		o->rules = o->changed;
+	o->changed = (struct outlet_rules){0};
+	o->change = NULL;
 }
 
 int outlet_prepare(struct outlet *o, struct outlets *all, const struct plan *p,
@@ -107,8 +126,9 @@ int outlet_prepare(struct outlet *o, struct outlets *all, const struct plan *p,
 	const struct egress_rules rules = egress_rules_of(p);
 
 	*o = (struct outlet){.all = all};
+	memcpy(o->name, p->id, sizeof(o->name));
 	memset(o->wires, -1, sizeof(o->wires));
-	return take_rules(o, &rules, err);
+	return copy_rules(&rules, &o->rules, err);
 }
 
 int outlet_open(struct outlet *o, const int wires[EGRESS_FDS], struct cay_error *err)
@@ -142,24 +162,6 @@ static int write_rules(struct buf *text, char sign, const struct strv *rules)
 	return r;
 }
 
-int outlet_set_rules(struct outlet *o, const struct network_spec *n, struct cay_error *err)
-{
-	_cleanup_(buf_done) struct buf text = BUF(EGRESS_RULES_BYTES);
-	struct egress_rules rules = {.mode = n->mode};
-	int r = write_rules(&text, '+', &n->allow);
-
-	if (r == 0)
-		r = write_rules(&text, '-', &n->block);
-	if (r < 0)
-		return cay_fail(err, CAY_E_TOO_LARGE, -r, "change the rules of a way out");
-	rules.text = buf_str(&text);
-	rules.len = text.len;
-	if (check_room(o->all, err) < 0 || take_rules(o, &rules, err) < 0)
-		return -1;
-	r = o->number ? say(o, EGRESS_RULES) : 0;
-	return r < 0 ? cay_fail(err, CAY_E_ENGINE, -r, "change the rules of a way out") : 0;
-}
-
 static void ask_free(struct outlet_ask *a)
 {
 	struct outlet_ask **at = &a->all->asks;
@@ -184,9 +186,93 @@ static void answer(struct outlet_ask *a, struct egress_log log)
 		egress_log_done(&log);
 }
 
+/* err: NULL: they hold. */
+static void answer_ruled(struct outlet_ask *a, const struct cay_error *err)
+{
+	outlet_ruled_fn *ruled = a->ruled;
+	void *ctx = a->ctx;
+
+	if (a->outlet)
+		keep_rules(a->outlet, !err);
+	ask_free(a);
+	if (ruled)
+		ruled(ctx, err);
+}
+
 static void on_no_answer(struct loop_timer *t)
 {
-	answer(t->ctx, egress_log_lost());
+	struct outlet_ask *a = t->ctx;
+	struct outlet *o = a->outlet;
+	struct cay_error err;
+
+	if (!a->rules) {
+		answer(a, egress_log_lost());
+		return;
+	}
+	(void)cay_fail(&err, CAY_E_ENGINE, 0, "cay-egress does not say that it has the rules");
+	answer_ruled(a, &err);
+	/* Should it come to read them yet, it reads that they are off, too. */
+	if (o)
+		(void)say(o, EGRESS_RULES);
+}
+
+/* One who waits for an answer, the last in line. NULL: no memory. */
+static struct outlet_ask *ask_new(struct outlets *all, void *ctx)
+{
+	struct outlet_ask *a = calloc(1, sizeof(*a)), **at;
+
+	if (!a)
+		return NULL;
+	*a = (struct outlet_ask){.all = all, .ctx = ctx, .timer = {.fire = on_no_answer, .ctx = a}};
+	if (loop_after(all->loop, &a->timer, ANSWER_MS) < 0) {
+		free(a);
+		return NULL;
+	}
+	for (at = &all->asks; *at; at = &(*at)->next)
+		;
+	*at = a;
+	return a;
+}
+
+static int change_rules(struct outlet *o, outlet_ruled_fn *ruled, void *ctx)
+{
+	o->change = ask_new(o->all, ctx);
+	if (!o->change)
+		return -ENOMEM;
+	o->change->outlet = o;
+	o->change->rules = true;
+	o->change->ruled = ruled;
+	return say(o, EGRESS_RULES);
+}
+
+int outlet_set_rules(struct outlet *o, const struct network_spec *n, outlet_ruled_fn *ruled,
+		     void *ctx, struct cay_error *err)
+{
+	_cleanup_(buf_done) struct buf text = BUF(EGRESS_RULES_BYTES);
+	struct egress_rules rules = {.mode = n->mode};
+	int r = write_rules(&text, '+', &n->allow);
+
+	if (r == 0)
+		r = write_rules(&text, '-', &n->block);
+	if (r < 0)
+		return cay_fail(err, CAY_E_TOO_LARGE, -r, "change the rules of a way out");
+	rules.text = buf_str(&text);
+	rules.len = text.len;
+	if (o->change)
+		return cay_fail(err, CAY_E_CONFLICT, 0, "its rules are being changed already");
+	if (check_room(o->all, err) < 0 || copy_rules(&rules, &o->changed, err) < 0)
+		return -1;
+	if (!o->number) {
+		keep_rules(o, true);
+		return 1;
+	}
+	r = change_rules(o, ruled, ctx);
+	if (r == 0)
+		return 0;
+	if (o->change)
+		ask_free(o->change);
+	keep_rules(o, false);
+	return cay_fail(err, CAY_E_ENGINE, -r, "change the rules of a way out");
 }
 
 /* It is closed there: nothing is to be opened again by the next one. */
@@ -199,6 +285,12 @@ static void shut(struct outlet *o)
 	if (*at)
 		*at = o->next;
 	o->number = 0;
+	if (o->change) {
+		/* Not from here: whoever closes it may be about to free the one who waits. */
+		o->change->outlet = NULL;
+		(void)loop_after(o->all->loop, &o->change->timer, 0);
+		keep_rules(o, false);
+	}
 	for (int i = 0; i < EGRESS_FDS; i++)
 		fd_closep(&o->wires[i]);
 }
@@ -206,28 +298,20 @@ static void shut(struct outlet *o)
 int outlet_ask(struct outlet *o, bool close, outlet_told_fn *told, void *ctx)
 {
 	struct outlets *all = o->all;
-	struct outlet_ask *a, **at;
+	struct outlet_ask *a;
 	struct cay_error unused;
 
 	if (!o->number || (!close && check_room(all, &unused) < 0))
 		return -1;
-	a = calloc(1, sizeof(*a));
+	a = ask_new(all, ctx);
 	if (!a)
 		return -1;
-	*a = (struct outlet_ask){.all = all,
-				 .number = o->number,
-				 .told = told,
-				 .ctx = ctx,
-				 .timer = {.fire = on_no_answer, .ctx = a}};
-	if (loop_after(all->loop, &a->timer, ANSWER_MS) < 0 ||
-	    say_number(all, close ? EGRESS_CLOSE : EGRESS_REPORT, o->number) < 0) {
-		loop_cancel(all->loop, &a->timer);
-		free(a);
+	a->told = told;
+	if (say_number(all, close ? EGRESS_CLOSE : EGRESS_REPORT, o->number) < 0) {
+		ask_free(a);
 		return -1;
 	}
-	for (at = &all->asks; *at; at = &(*at)->next)
-		;
-	*at = a;
+	a->serial = all->last_serial;
 	if (close)
 		shut(o);
 	return 0;
@@ -236,8 +320,10 @@ int outlet_ask(struct outlet *o, bool close, outlet_told_fn *told, void *ctx)
 void outlets_forget(struct outlets *all, const void *ctx)
 {
 	for (struct outlet_ask *a = all->asks; a; a = a->next)
-		if (a->ctx == ctx)
+		if (a->ctx == ctx) {
 			a->told = NULL;
+			a->ruled = NULL;
+		}
 }
 
 void outlet_done(struct outlet *o)
@@ -246,32 +332,68 @@ void outlet_done(struct outlet *o)
 		(void)say_number(o->all, EGRESS_CLOSE, o->number);
 	if (o->all)
 		shut(o);
-	free(o->rules);
+	free(o->rules.text);
 	*o = (struct outlet){0};
+}
+
+/* NULL: it came too late. */
+static struct outlet_ask *find_ask(const struct outlets *all)
+{
+	struct outlet_ask *a = all->asks;
+
+	while (a && a->serial != all->answer.fixed.serial)
+		a = a->next;
+	return a;
 }
 
 static void hear_log(struct outlets *all, size_t len)
 {
 	const struct egress_answer *said = &all->answer.fixed;
-	struct outlet_ask *a = all->asks;
+	struct outlet_ask *a = find_ask(all);
 	struct egress_log log;
 
-	while (a && a->number != said->number)
-		a = a->next;
-	if (!a)
-		return; /* it came too late */
+	if (!a || a->rules)
+		return;
 	if (egress_unpack(said, len, &log) < 0)
 		log = egress_log_lost();
 	answer(a, log);
 }
 
-/* The next process knows of nothing. */
+static void hear_done(struct outlets *all, bool failed)
+{
+	struct outlet_ask *a = find_ask(all);
+	struct cay_error err = all->answer.fixed.error;
+
+	cay_error_mend(&err);
+	if (a && a->rules)
+		answer_ruled(a, failed ? &err : NULL);
+	else if (failed)
+		log_warning("cay-egress refuses", "why", err.text);
+}
+
+/* The next process knows of nothing: rules that are being changed are said with the rest. */
 static void begin_again(struct outlets *all)
 {
+	all->before = all->totals;
 	if (all->greeted)
 		for (struct outlet *o = all->open; o; o = o->next)
 			(void)say(o, EGRESS_OPEN);
 	all->greeted = true;
+}
+
+static void hear_totals(struct outlets *all, const struct egress_totals *said)
+{
+	const struct egress_totals *before = &all->before;
+
+	all->totals = (struct egress_totals){
+		.networks = said->networks,
+		.connections = said->connections,
+		.allowed = before->allowed + said->allowed,
+		.denied = before->denied + said->denied,
+		.failed = before->failed + said->failed,
+		.bytes_in = before->bytes_in + said->bytes_in,
+		.bytes_out = before->bytes_out + said->bytes_out,
+	};
 }
 
 static void hear(struct outlets *all, size_t len)
@@ -285,9 +407,11 @@ static void hear(struct outlets *all, size_t len)
 		hear_log(all, len);
 		break;
 	case ANSWER_TOTALS:
-		all->totals = all->answer.fixed.totals;
+		hear_totals(all, &all->answer.fixed.totals);
 		break;
-	case ANSWER_FAILED: /* it carries nothing then, which its programs notice */
+	case ANSWER_DONE:
+	case ANSWER_FAILED:
+		hear_done(all, all->answer.fixed.kind == ANSWER_FAILED);
 		break;
 	}
 }

@@ -161,6 +161,7 @@ static void sandbox_free(struct sandbox *s)
 		at = &(*at)->next;
 	if (*at)
 		*at = s->next;
+	sandbox_rules_free(s);
 	islands_forget(&s->ref);
 	logs_done(&s->logs);
 	sandbox_waits_free(s->waits);

@@ -37,10 +37,11 @@ struct sandbox {
 	char id[ID_SIZE];
 	char *name; /* NULL: none */
 	struct owner owner;
-	struct request_body *body; /* what was asked for; its spec is the base of commands' */
-	struct image *image;       /* that it is made of; NULL: the host's own */
-	struct plan *plan;         /* the island's, as the launcher has it */
-	bool rules_changed;        /* those in body are others than the plan's */
+	struct request_body *body;   /* what was asked for; its spec is the base of commands' */
+	struct image *image;         /* that it is made of; NULL: the host's own */
+	struct plan *plan;           /* the island's, as the launcher has it */
+	bool rules_changed;          /* those in body are others than the plan's */
+	struct sandbox_rules *rules; /* that are about to be others; or NULL */
 	struct island_ref ref;
 	enum sandbox_state state;
 	bool stands;                                  /* the island is there */
@@ -157,13 +158,15 @@ void sandbox_touch(struct sandbox *s);
 
 /*
  * Other rules for its network: what asked lists, where it does, within settings, which are the
- * caller's. They hold from now on, for all that runs there. CAY_E_CONFLICT: it has no network.
+ * caller's, for all that runs there. 0: fn is told when they hold, or that they do not. 1: they do
+ * already. -1; CAY_E_CONFLICT: it has no network, or others are under way.
  */
 struct rules_asked {
 	const struct strv *allow, *block; /* NULL: as they were */
 };
 int sandbox_change_rules(struct sandbox *s, const struct settings *settings,
-			 const struct rules_asked *asked, struct cay_error *err);
+			 const struct rules_asked *asked, sandbox_answer_fn *fn, void *ctx,
+			 struct cay_error *err);
 
 /* Puts what was changed into the store. */
 void sandbox_remember(struct sandbox *s);

@@ -42,6 +42,9 @@ void sandbox_waits_free(struct sandbox_wait *list);
 void sandbox_put_files(struct sandbox *s);
 void sandbox_put_free(struct sandbox *s);
 
+/* sandbox_rules.c: who waits for a change of them is not told. */
+void sandbox_rules_free(struct sandbox *s);
+
 /* Frees one that has ended, once nobody holds anything of it. */
 void sandbox_look_for_end(struct sandbox *s);
 

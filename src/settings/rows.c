@@ -29,8 +29,14 @@ static const struct row network_rows[] = {
 	{"connections", ROW_COUNT, offsetof(struct settings, network_connections), 256, 100000, 1},
 	{"total_connections", ROW_COUNT, offsetof(struct settings, network_total_connections), 4096,
 	 1000000, 1},
+	{"connection_rate", ROW_COUNT, offsetof(struct settings, network_connection_rate), 200,
+	 1000000, 0},
+	{"lookup_rate", ROW_COUNT, offsetof(struct settings, network_lookup_rate), 200, 1000000, 0},
 	{"rate", ROW_SIZE, offsetof(struct settings, network_rate), 0, 1ull << 44, 0},
+	{"total_rate", ROW_SIZE, offsetof(struct settings, network_total_rate), 0, 1ull << 44, 0},
 	{"bytes", ROW_SIZE, offsetof(struct settings, network_bytes), 0, 1ull << 50, 0},
+	{"connect_timeout", ROW_COUNT, offsetof(struct settings, network_connect_timeout), 10, 600,
+	 1},
 	{"idle_timeout", ROW_COUNT, offsetof(struct settings, network_idle_timeout), 300, 86400, 1},
 };
 

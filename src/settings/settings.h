@@ -50,10 +50,15 @@ struct settings {
 	bool network_check_names;     /* check_names: TLS and HTTP must name who is connected to */
 	uint64_t network_connections; /* connections: of one sandbox at once */
 	uint64_t network_total_connections; /* total_connections: of all */
-	uint64_t network_rate;  /* rate: bytes a second and direction of one; 0: not limited */
-	uint64_t network_bytes; /* bytes: both directions together of one; 0: not limited */
-	uint64_t network_idle_timeout;  /* idle_timeout: seconds */
-	enum network_mode tiers[TIERS]; /* [tier NAME] network: what a tier brings */
+	uint64_t network_connection_rate;   /* connection_rate: new ones a second of one; 0: not
+					       limited */
+	uint64_t network_lookup_rate;       /* lookup_rate: the same of names that are asked for */
+	uint64_t network_rate;       /* rate: bytes a second and direction of one; 0: not limited */
+	uint64_t network_total_rate; /* total_rate: the same of all */
+	uint64_t network_bytes;      /* bytes: both directions together of one; 0: not limited */
+	uint64_t network_connect_timeout; /* connect_timeout: seconds until nobody answers */
+	uint64_t network_idle_timeout;    /* idle_timeout: seconds */
+	enum network_mode tiers[TIERS];   /* [tier NAME] network: what a tier brings */
 	uint64_t serve_max_runs;      /* [serve] max_runs: of all callers at once; 0: not limited */
 	uint64_t serve_max_sandboxes; /* max_sandboxes: the same of live sandboxes */
 	uint64_t serve_history_days;  /* history_days: how long runs are remembered; 0: for ever */

@@ -480,8 +480,15 @@ def parse_args():
     return parser.parse_args()
 
 
+TOOLS = ("spawn_bench", "launcher_bench", "density_bench", "serve_bench", "egress_bench")
+
+
 def main():
     args = parse_args()
+    missing = [name for name in TOOLS if not (args.tools / name).exists()]
+    if missing:
+        print(f"bench.py: {args.tools} has no {', '.join(missing)}: `make bench` builds what is missing", file=sys.stderr)
+        return 2
     start = time.monotonic()
     place = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
     with tempfile.TemporaryDirectory(prefix="cay-bench-", dir=place) as scratch:

@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tests" / name) for name in ("egress", "integration")]
 
 NAME, PORT = "v4.example.org", "7000"
-SETTINGS = "[network]\nconnections = 2000\n"
+SETTINGS = "[network]\nconnections = 2000\nconnection_rate = 0\n"
 ALLOW = ["--allow-domain", f"{NAME}:{PORT}"]
 
 # How a peer leads a namespace out. PID: a process there. Root's, as /dev/net/tun may be root's alone.

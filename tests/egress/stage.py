@@ -167,12 +167,16 @@ class Net:
 
 MODES = {"none": 0, "allowlist": 1, "full": 2}
 OPEN, RULES, REPORT, CLOSE = 1, 2, 3, 4
-HELLO, FAILED, REPORTED, CLOSED, TOTALS = 1, 2, 3, 4, 5
+HELLO, FAILED, REPORTED, CLOSED, TOTALS, DONE = 1, 2, 3, 4, 5, 6
 VERDICTS = ["allowed", "denied", "failed"]
-WHYS = ["", "not_listed", "blocked", "port", "operator", "literal", "not_public", "name_differs", "protocol", "not_a_name",
-        "connections", "bytes", "names", "no_such_name", "no_answer", "refused", "unreachable", "timed_out", "reset"]
+WHYS = ["", "not_listed", "blocked", "port", "operator", "literal", "not_public", "name_differs", "head", "protocol", "not_a_name",
+        "connections", "bytes", "names", "lookups", "no_such_name", "no_answer", "refused", "unreachable", "timed_out", "reset"]
 ENTRY = struct.Struct("=254sBBHHIQQ")
 ENTRY_SIZE = 280
+
+
+def request(kind, mode, number, serial=0):
+    return struct.pack("=IIQQ24s", kind, mode, number, serial, b"run_%d" % number)
 
 
 class Stage:
@@ -243,8 +247,7 @@ class Stage:
         sock.close()
 
     def say(self, kind, number, mode="none", rules=(), fds=()):
-        packet = struct.pack("=IIQ", kind, MODES[mode], number) + b"".join(r.encode() + b"\0" for r in rules)
-        socket.send_fds(self.channel, [packet], fds)
+        socket.send_fds(self.channel, [request(kind, MODES[mode], number) + b"".join(r.encode() + b"\0" for r in rules)], fds)
 
     def hear(self, kind):
         """The next answer of a kind, as (number, unlisted, entries, raw); others are dropped."""
@@ -279,7 +282,7 @@ class Stage:
 
     def totals(self):
         names = ("networks", "connections", "allowed", "denied", "failed", "in", "out")
-        return dict(zip(names, struct.unpack_from("=7Q", self.hear(TOTALS)[3], 24)))
+        return dict(zip(names, struct.unpack_from("=7Q", self.hear(TOTALS)[3], 32)))
 
     def queries(self):
         return pathlib.Path(self.queries_path).read_text().split()

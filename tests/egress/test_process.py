@@ -8,7 +8,7 @@ import struct
 import subprocess
 import time
 
-from stage import CLOSE, CLOSED, OWN, PUBLIC, PUBLIC6, dial, echo, literal, on_stage, query, receive, talk
+from stage import CLOSE, CLOSED, OWN, PUBLIC, PUBLIC6, dial, echo, literal, on_stage, query, receive, request, talk
 
 
 def entry(entries, name, port=None):
@@ -43,7 +43,7 @@ def test_what_is_not_there_looks_as_it_does_elsewhere(stage):
     assert net.do(query, "a.org", 16) == (0, [])
     assert is_error(net.do(talk, "a.org", 81), errno.ECONNREFUSED)
     assert is_error(net.do(literal, PUBLIC, 80), errno.ECONNREFUSED)
-    assert is_error(net.do(talk, "private.org", 80), errno.ECONNREFUSED)
+    assert net.do(query, "private.org") == (3, [])
     entries = stage.report(net)
     assert entry(entries, "nowhere.org")["why"] == "no_such_name"
     assert entry(entries, "a.org")["why"] == "refused"
@@ -79,6 +79,8 @@ def test_full_mode(stage):
     assert net.do(literal, PUBLIC, 25) == b"x"
     assert net.do(talk, "a.org", 25) == b"hello"
     assert net.do(query, "b.org") == (3, [])
+    assert net.do(query, "private.org") == net.do(query, "own.org") == (3, [])
+    assert entry(stage.report(net), "private.org")["why"] == "not_public"
     for address in ("10.0.0.1", "169.254.169.254", "198.18.5.5", "192.168.1.1", "100.64.0.1"):
         assert is_error(net.do(literal, address, 80), errno.ECONNREFUSED), address
         assert entry(stage.report(net), address)["why"] == "not_public"
@@ -98,14 +100,14 @@ def test_addresses_of_both_kinds(stage):
     assert 0.2 < time.monotonic() - begin < 2
 
 
-@on_stage()
+@on_stage("[network]\nconnect_timeout = 2\n")
 def test_nobody_answers(stage):
     net = stage.open("allowlist", "+*")
     begin = time.monotonic()
     talking = net.start(talk, "nobody.org", 80)
     assert net.do(query, "mute.org")[0] == 2
     assert is_error(net.finish(talking), errno.EHOSTUNREACH, errno.ETIMEDOUT)
-    assert time.monotonic() - begin > 9
+    assert 1.9 < time.monotonic() - begin < 9
     entries = stage.report(net)
     assert entry(entries, "nobody.org")["why"] == "timed_out"
     assert entry(entries, "mute.org")["why"] == "no_answer"
@@ -189,6 +191,35 @@ def test_half_a_connection_can_end(stage):
     assert net.do(exchange_halves, "a.org", 80) == 200000
     assert net.do(hear_and_speak, "a.org", 443) == b"bye"
     assert os.read(sock_pipe[0], 100) == b"still here"
+
+
+def close_or_shut(name, port, closes, seconds):
+    """Ends its half of a connection; what comes within a time, and how it ends."""
+    s = dial(name, port)
+    s.sendall(b"\0")
+    if not closes:
+        s.shutdown(socket.SHUT_WR)
+        s.settimeout(seconds)
+        return s.recv(10)
+    s.close()
+    return time.sleep(seconds)
+
+
+@on_stage()
+def test_a_far_side_that_never_ends(stage):
+    """Of a socket that was closed nothing is kept for long; one that only says no more may wait for its answer."""
+    stage.serve(keep_all, 80)
+    closed, waiting = stage.open("allowlist", "+a.org"), stage.open("allowlist", "+a.org")
+    # The kernel's own minute, in which it answers for a socket that was closed.
+    closed.do(lambda: open("/proc/sys/net/ipv4/tcp_fin_timeout", "w").write("1"))
+    ends = [closed.start(close_or_shut, "a.org", 80, True, 7), waiting.start(close_or_shut, "a.org", 80, False, 7)]
+    while stage.totals()["connections"] < 2:
+        pass
+    begin = time.monotonic()
+    while stage.totals()["connections"] > 1:
+        assert time.monotonic() - begin < 9
+    assert isinstance(waiting.finish(ends[1]), TimeoutError)
+    closed.finish(ends[0])
 
 
 def reset(c):
@@ -325,6 +356,73 @@ def test_the_rate_is_limited(stage):
     assert 0.7 < total / seconds / 1000000 < 1.3
 
 
+def drink_from(name, ports, seconds):
+    """Bytes of each of some connections at once, in the same time."""
+    socks = [dial(name, port) for port in ports]
+    totals = dict.fromkeys(socks, 0)
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        for s in select.select(socks, [], [], 0.1)[0]:
+            totals[s] += len(s.recv(1 << 18))
+    return list(totals.values())
+
+
+@on_stage("[network]\ntotal_rate = 2000000\n")
+def test_the_rate_of_all_is_kept_and_shared(stage):
+    """Between networks, however many connections each has; and within one between those."""
+    for port in range(1, 10):
+        stage.serve(pour, port)
+    modest, greedy = (stage.open("allowlist", "+a.org:*") for _ in range(2))
+    drinking = [net.start(drink_from, "a.org", ports, 3) for net, ports in ((modest, [1]), (greedy, range(2, 10)))]
+    one, many = (modest.finish(d) for d in drinking)
+    assert 0.7 < (sum(one) + sum(many)) / 3 / 2000000 < 1.2, (one, many)
+    assert 0.6 < sum(one) / sum(many) < 1.6, (one, many)
+    assert min(many) > max(many) / 3, many
+
+
+@on_stage("[network]\nconnection_rate = 5\n")
+def test_new_connections_have_a_rate(stage):
+    """Those that are more come later; of all of them none fails, and others' have their own."""
+    stage.serve(echo, 80)
+    stage.serve(keep_while_open, 443)
+    hasty, other = stage.open("allowlist", "+a.org"), stage.open("allowlist", "+a.org")
+    begin = time.monotonic()
+    connecting = hasty.start(connect_many, "a.org", 443, 15)
+    assert other.do(talk, "a.org", 80) == b"hello" and time.monotonic() - begin < 1
+    assert hasty.finish(connecting) == (15, [])
+    assert 1.8 < time.monotonic() - begin < 8, time.monotonic() - begin
+    assert entry(stage.report(hasty), "a.org")["times"] == 15
+
+
+def ask_all(names, enough=None):
+    """Answers to questions that are asked all at once, or enough of them, with when each came."""
+    found, begin = {}, time.monotonic()
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+        s.settimeout(5)
+        s.connect(("198.18.0.1", 53))
+        for k, name in enumerate(names):
+            wire = b"".join(bytes([len(x)]) + x.encode() for x in name.split(".")) + b"\0"
+            s.send(struct.pack(">HHHHHH", k, 256, 1, 0, 0, 0) + wire + b"\0\1\0\1")
+        while len(found) < (enough or len(names)):
+            answer = s.recv(4096)
+            found[answer[0] << 8 | answer[1]] = (answer[3] & 15, time.monotonic() - begin)
+    return found
+
+
+@on_stage("[network]\nlookup_rate = 10\n")
+def test_lookups_have_a_rate(stage):
+    """Those that are more wait, up to a number; names that are known cost none."""
+    net = stage.open("allowlist", "+*")
+    found = net.do(ask_all, [f"x{k}.org" for k in range(20)])
+    assert {code for code, _ in found.values()} == {3}
+    assert 0.8 < max(when for _, when in found.values()) < 4
+    assert net.do(query, "a.org")[0] == 0
+    assert max(when for _, when in net.do(ask_all, ["a.org"] * 30 + ["b.org"]).values()) < 1
+    net = stage.open("allowlist", "+*")
+    assert len(net.do(ask_all, [f"y{k}.org" for k in range(160)], 36)) == 36
+    assert {e["why"] for e in stage.report(net)} == {"no_such_name", "lookups"}
+
+
 @on_stage("[network]\nidle_timeout = 1\n")
 def test_who_says_nothing_is_left(stage):
     stage.serve(keep_all, 80)
@@ -372,14 +470,14 @@ def test_requests_that_make_no_sense(stage):
     null = os.open("/dev/null", os.O_RDWR)
     sockets = socket.socketpair() + socket.socketpair()
     pair = [s.fileno() for s in sockets]
-    for packet, fds in ((b"", []), (b"x", []), (b"x" * 15, [null]), (struct.pack("=IIQ", 1, 1, 9), []),
-                        (struct.pack("=IIQ", 1, 1, 9), [null] * 4), (struct.pack("=IIQ", 1, 1, 9), pair),
-                        (struct.pack("=IIQ", 1, 99, 9), pair), (struct.pack("=IIQ", 1, 1, 0), pair),
-                        (struct.pack("=IIQ", 1, 1, net.number), pair), (struct.pack("=IIQ", 2, 1, 77), []),
-                        (struct.pack("=IIQ", 2, 1, net.number) + b"+a..b\0", []),
-                        (struct.pack("=IIQ", 2, 1, net.number) + b"+a.org", [null]),
-                        (struct.pack("=IIQ", 3, 0, 77), []), (struct.pack("=IIQ", 4, 0, 77), []),
-                        (struct.pack("=IIQ", 99, 0, 77), [null] * 16), (b"\xff" * 131072, []), (b"\xff" * 140000, [])):
+    for packet, fds in ((b"", []), (b"x", []), (b"x" * 15, [null]), (request(1, 1, 9), []),
+                        (request(1, 1, 9), [null] * 4), (request(1, 1, 9), pair),
+                        (request(1, 99, 9), pair), (request(1, 1, 0), pair),
+                        (request(1, 1, net.number), pair), (request(2, 1, 77), []),
+                        (request(2, 1, net.number) + b"+a..b\0", []),
+                        (request(2, 1, net.number) + b"+a.org", [null]),
+                        (request(3, 0, 77), []), (request(4, 0, 77), []),
+                        (request(99, 0, 77), [null] * 16), (b"\xff" * 131072, []), (b"\xff" * 140000, [])):
         if packet:
             socket.send_fds(stage.channel, [packet], fds)
     assert net.do(talk, "a.org", 80) == b"hello"

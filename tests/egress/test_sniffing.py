@@ -113,6 +113,24 @@ def test_another_name_does_not(stage):
     assert open(heard, "rb").read() == b""
 
 
+def with_cookie(size):
+    return GOOD[:-2] + b"Cookie: " + b"c" * size + b"\r\n\r\n"
+
+
+@on_stage(zone=ZONE)
+def test_long_heads(stage):
+    """A cookie of 12 KiB is not too long, one of 16 is; and so is a ClientHello."""
+    stage.serve(echo, 80)
+    stage.serve(echo, 443)
+    net = stage.open("allowlist", "+a.org")
+    fine = with_cookie(12 << 10) * 2
+    assert net.do(send, "a.org", 80, fine) == fine
+    assert net.do(lambda: send("a.org", 80, fine, slow=SLOW)) == fine
+    for port, text in ((80, with_cookie(16 << 10)), (80, b"x" * (17 << 10)), (443, b"\x16\3\1\x3f\xfc\1\0\x3f\xf8" + bytes(16 << 10))):
+        assert net.do(send, "a.org", port, text) == b"reset", text[:20]
+    assert {(e["port"], e["why"]): e["times"] for e in stage.report(net) if e["why"]} == {(80, "head"): 2, (443, "head"): 1}
+
+
 @on_stage(zone=ZONE)
 def test_every_request_is_looked_at(stage):
     heard = stage.dir + "/heard"

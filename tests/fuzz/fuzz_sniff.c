@@ -45,7 +45,7 @@ static enum sniff_verdict feed(struct input in, size_t piece, struct asked *a)
 			CHECK(sniff_held(s) > 0);
 		if (v == SNIFF_PASS || v == SNIFF_DONE)
 			CHECK(sniff_held(s) == 0);
-		if (v == SNIFF_DONE || v == SNIFF_DIFFERS) {
+		if (v == SNIFF_DONE || v >= SNIFF_DIFFERS) {
 			CHECK(sniff_bytes(s, "GET", 3) == v);
 			return v;
 		}
@@ -53,7 +53,7 @@ static enum sniff_verdict feed(struct input in, size_t piece, struct asked *a)
 		in.len -= n;
 	}
 	v = sniff_end(s);
-	CHECK((v == SNIFF_MORE) == (sniff_held(s) > 0 && v != SNIFF_DIFFERS));
+	CHECK((v == SNIFF_MORE) == (sniff_held(s) > 0 && v < SNIFF_DIFFERS));
 	return v;
 }
 

@@ -75,7 +75,7 @@ static void keeps_results(void **state)
 
 static void keeps_to_a_rate(void **state)
 {
-	struct rate r = {.per_second = 1000000};
+	struct rate r = rate_of_bytes(1000000);
 	uint64_t now = 5 * SECOND, used = 0;
 
 	(void)state;
@@ -92,10 +92,11 @@ static void keeps_to_a_rate(void **state)
 	assert_in_range(used, 9900000, 10000000);
 	/* Nothing is saved up. */
 	assert_int_equal(rate_room(&r, now + 100 * SECOND), 100000);
-	r = (struct rate){0};
+	r = rate_of_bytes(0);
 	assert_int_equal(rate_room(&r, now), SIZE_MAX);
 	/* A very low one does get on. */
-	r = (struct rate){.per_second = 100, .at_ns = now};
+	r = rate_of_bytes(100);
+	r.at_ns = now;
 	used = 0;
 	for (uint64_t k = 0; k < 20000; k++) {
 		size_t room = rate_room(&r, now += SECOND / 50);
@@ -104,6 +105,17 @@ static void keeps_to_a_rate(void **state)
 		used += room;
 	}
 	assert_in_range(used, 30000, 40100);
+	/* What is counted: a second's worth, then one by one, whenever it is looked at. */
+	r = rate_of_things(7);
+	assert_int_equal(rate_room(&r, now), 7);
+	used = 0;
+	for (uint64_t k = 0; k < 1000; k++) {
+		size_t room = rate_room(&r, now += SECOND / 30);
+
+		rate_use(&r, room);
+		used += room;
+	}
+	assert_in_range(used, 7 + 1000 / 30 * 7 - 1, 7 + 1000 * 7 / 30 + 1);
 }
 
 int main(void)

@@ -65,14 +65,15 @@ static void a_list_replaces_its_own(void **state)
 	struct cay_error err;
 
 	(void)state;
-	assert_int_equal(
-		sandbox_change_rules(&sandbox, &settings, &(struct rules_asked){.allow = &d}, &err),
-		0);
+	assert_int_equal(sandbox_change_rules(&sandbox, &settings,
+					      &(struct rules_asked){.allow = &d}, NULL, NULL, &err),
+			 1);
 	check_rules("d.e", "c.a.b");
 	assert_true(sandbox.rules_changed);
 	assert_int_equal(sandbox_change_rules(&sandbox, &settings,
-					      &(struct rules_asked){.block = &empty}, &err),
-			 0);
+					      &(struct rules_asked){.block = &empty}, NULL, NULL,
+					      &err),
+			 1);
 	check_rules("d.e", NULL);
 	assert_string_equal(d.items[0], "d.e"); /* was only borrowed */
 }
@@ -85,12 +86,12 @@ static void what_may_not_be_had_changes_nothing(void **state)
 
 	(void)state;
 	assert_int_equal(strv_add(&settings.network_allow, "a.b"), 0);
-	assert_int_equal(sandbox_change_rules(&sandbox, &settings, &asked, &err), -1);
+	assert_int_equal(sandbox_change_rules(&sandbox, &settings, &asked, NULL, NULL, &err), -1);
 	assert_int_equal(err.code, CAY_E_POLICY);
 	check_rules("a.b", "c.a.b");
 	assert_false(sandbox.rules_changed);
 	sandbox.body->spec.network.mode = NETWORK_NONE;
-	assert_int_equal(sandbox_change_rules(&sandbox, &settings, &asked, &err), -1);
+	assert_int_equal(sandbox_change_rules(&sandbox, &settings, &asked, NULL, NULL, &err), -1);
 	assert_int_equal(err.code, CAY_E_CONFLICT);
 }
 

@@ -315,12 +315,12 @@ static void shows_origins(void **state)
 	(void)state;
 	settings_init(&s);
 	settings_show(&s, count_origin, n);
-	assert_int_equal(n[0], 2 * n_limit_rows + 25);
+	assert_int_equal(n[0], 2 * n_limit_rows + 29);
 	assert_int_equal(n[1], 0);
 	parse(&s, "F", "[limits]\nmemory=1g\n[mounts]\nread=/a\nread=/b\n");
 	n[0] = 0;
 	settings_show(&s, count_origin, n);
-	assert_int_equal(n[0], 2 * n_limit_rows + 27);
+	assert_int_equal(n[0], 2 * n_limit_rows + 31);
 	assert_int_equal(n[1], 3);
 }
 
@@ -395,8 +395,12 @@ static void example_is_true(void **state)
 	assert_int_equal(all.network_check_names, s.network_check_names);
 	assert_int_equal(all.network_connections, s.network_connections);
 	assert_int_equal(all.network_total_connections, s.network_total_connections);
+	assert_int_equal(all.network_connection_rate, s.network_connection_rate);
+	assert_int_equal(all.network_lookup_rate, s.network_lookup_rate);
 	assert_int_equal(all.network_rate, s.network_rate);
+	assert_int_equal(all.network_total_rate, s.network_total_rate);
 	assert_int_equal(all.network_bytes, s.network_bytes);
+	assert_int_equal(all.network_connect_timeout, s.network_connect_timeout);
 	assert_int_equal(all.network_idle_timeout, s.network_idle_timeout);
 	assert_memory_equal(all.tiers, s.tiers, sizeof(s.tiers));
 	assert_int_equal(all.serve_max_runs, s.serve_max_runs);
@@ -414,54 +418,6 @@ static void example_is_true(void **state)
 	assert_int_equal(all.images_plain_http.len, 1);
 	assert_int_equal(all.images_stall_timeout, s.images_stall_timeout);
 	assert_int_equal(settings_language(&all, "python")->images.len, 1);
-}
-
-static void images_are_checked(void **state)
-{
-	_cleanup_(settings_done) struct settings s;
-
-	(void)state;
-	settings_init(&s);
-	assert_int_equal(s.images_pull, PULL_MISSING);
-	assert_int_equal(s.images_budget, 0);
-	parse(&s, "F", "[images]\nbudget = 20g\npull = never\nallow = ghcr.io/me/*\nalias = a=b:1\n");
-	assert_int_equal(s.images_budget, 20ull << 30);
-	assert_int_equal(s.images_pull, PULL_NEVER);
-	check_refused("[images]\nstore = images\n",
-		      "F:2: store can't be 'images': expected an absolute path", "");
-	check_refused("[images]\npull = always\n",
-		      "F:2: pull can't be 'always': expected missing or never", "");
-	check_refused("[images]\nallow = a b\n",
-		      "F:2: allow can't be 'a b': expected an image such as python:3.12-slim", "");
-	check_refused("[images]\nalias = A=b\n",
-		      "F:2: alias can't be 'A=b': expected NAME=IMAGE, the name in small letters",
-		      "");
-	check_refused("[images]\nalias = a=\n",
-		      "F:2: alias can't be 'a=': expected NAME=IMAGE, the name in small letters",
-		      "");
-}
-
-static void registries_are_checked(void **state)
-{
-	_cleanup_(settings_done) struct settings s;
-
-	(void)state;
-	settings_init(&s);
-	parse(&s, "F", "[images]\nmirror = Docker.io=http://[::1]:5000/a/\nplain_http = B:05\n");
-	assert_string_equal(s.images_mirrors.items[0], "docker.io=http://[::1]:5000/a");
-	assert_string_equal(s.images_plain_http.items[0], "b:5");
-	check_refused("[images]\nmirror = https://a.b\n",
-		      "F:2: mirror can't be 'https://a.b': expected REGISTRY=URL, such as "
-		      "docker.io=https://mirror.example.org",
-		      "");
-	check_refused("[images]\nmirror = a=file:///x\n",
-		      "F:2: mirror can't be 'a=file:///x': expected REGISTRY=URL, such as "
-		      "docker.io=https://mirror.example.org",
-		      "");
-	check_refused("[images]\nplain_http = http://a\n",
-		      "F:2: plain_http can't be 'http://a': expected a registry such as "
-		      "example.org:5000",
-		      "");
 }
 
 /* Files, in a directory of their own. */
@@ -686,8 +642,6 @@ int main(void)
 		cmocka_unit_test(shown_values_read_back),
 		cmocka_unit_test(shows_origins),
 		cmocka_unit_test(example_is_true),
-		cmocka_unit_test(images_are_checked),
-		cmocka_unit_test(registries_are_checked),
 		FILE_TEST(lists_files),
 		FILE_TEST(loads_in_order),
 		FILE_TEST(loads_text),

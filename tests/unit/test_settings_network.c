@@ -25,7 +25,10 @@ static void defaults(void **state)
 	assert_true(s.network_check_names);
 	assert_int_equal(s.network_connections, 256);
 	assert_int_equal(s.network_total_connections, 4096);
-	assert_int_equal(s.network_rate + s.network_bytes, 0);
+	assert_int_equal(s.network_connection_rate, 200);
+	assert_int_equal(s.network_lookup_rate, 200);
+	assert_int_equal(s.network_rate + s.network_total_rate + s.network_bytes, 0);
+	assert_int_equal(s.network_connect_timeout, 10);
 	assert_int_equal(s.network_idle_timeout, 300);
 	assert_int_equal(s.tiers[TIER_SANDBOX], NETWORK_NONE);
 	assert_int_equal(s.tiers[TIER_RESTRICTED], NETWORK_NONE);
@@ -44,6 +47,7 @@ static void networks(void **state)
 	      "[network]\nmode=allowlist\nallow=Example.ORG.\nallow=*.example.org:*\n"
 	      "block=ads.example.org:80\naddress=127.0.0.1:5432\naddress=[fd00::]/8\n"
 	      "check_names=no\nconnections=1\ntotal_connections=2\nrate=1m\nbytes=2g\n"
+	      "connection_rate=3\nlookup_rate=4\ntotal_rate=3m\nconnect_timeout=6\n"
 	      "idle_timeout=5\n[tier standard]\nnetwork=none\n[tier  sandbox]\nnetwork=full\n");
 	assert_int_equal(s.network_mode, NETWORK_ALLOWLIST);
 	assert_int_equal(s.network_allow.len, 2);
@@ -56,14 +60,18 @@ static void networks(void **state)
 	assert_false(s.network_check_names);
 	assert_int_equal(s.network_connections, 1);
 	assert_int_equal(s.network_total_connections, 2);
+	assert_int_equal(s.network_connection_rate, 3);
+	assert_int_equal(s.network_lookup_rate, 4);
 	assert_int_equal(s.network_rate, 1 << 20);
+	assert_int_equal(s.network_total_rate, 3 << 20);
 	assert_true(s.network_bytes == 2ull << 30);
+	assert_int_equal(s.network_connect_timeout, 6);
 	assert_int_equal(s.network_idle_timeout, 5);
 	assert_int_equal(s.tiers[TIER_STANDARD], NETWORK_NONE);
 	assert_int_equal(s.tiers[TIER_SANDBOX], NETWORK_FULL);
 	assert_int_equal(s.tiers[TIER_ELEVATED], NETWORK_FULL);
 	assert_string_equal(settings_origin(&s, "network.allow[1]"), "one:4");
-	assert_string_equal(settings_origin(&s, "tier standard.network"), "one:15");
+	assert_string_equal(settings_origin(&s, "tier standard.network"), "one:19");
 	assert_string_equal(settings_origin(&s, "tier elevated.network"), "default");
 }
 

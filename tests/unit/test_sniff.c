@@ -40,7 +40,7 @@ static enum sniff_verdict feed(const char *data, size_t len, size_t first, size_
 
 		v = sniff_bytes(s, data + at, n);
 		at += n;
-		if (v == SNIFF_DIFFERS)
+		if (v >= SNIFF_DIFFERS)
 			return v;
 		if (v == SNIFF_DONE) {
 			*ret_gone = len;
@@ -384,20 +384,21 @@ static void has_limits(void **state)
 	size_t gone;
 
 	(void)state;
-	expect_large(16 << 10, 1 << 14, SNIFF_PASS);
-	expect_large(16 << 10, 100, SNIFF_PASS);
+	expect_large(12 << 10, 1 << 14, SNIFF_PASS);
+	expect_large(12 << 10, 100, SNIFF_PASS);
+	expect_large(16 << 10, 1 << 14, SNIFF_TOO_LONG);
 	expect_large((16 << 10) + 1, 1 << 14, SNIFF_DIFFERS);
 	/* Six bytes for each. */
-	expect_large(8 << 10, 1, SNIFF_PASS);
-	expect_large(16 << 10, 1, SNIFF_DIFFERS);
+	expect_large(2 << 10, 1, SNIFF_PASS);
+	expect_large(4 << 10, 1, SNIFF_TOO_LONG);
 
 	memset(head, 'x', sizeof(head));
 	assert_int_equal(feed(head, SNIFF_HELD_MAX, 1, 1000, &gone), SNIFF_MORE);
-	assert_int_equal(feed(head, SNIFF_HELD_MAX + 1, 1, 1000, &gone), SNIFF_DIFFERS);
+	assert_int_equal(feed(head, SNIFF_HELD_MAX + 1, 1, 1000, &gone), SNIFF_TOO_LONG);
 	assert_int_equal(gone, 0);
 	memcpy(head, "GET /", 5);
 	assert_int_equal(feed(head, SNIFF_HELD_MAX, 1, 1000, &gone), SNIFF_MORE);
-	assert_int_equal(feed(head, SNIFF_HELD_MAX + 1, 1, 1000, &gone), SNIFF_DIFFERS);
+	assert_int_equal(feed(head, SNIFF_HELD_MAX + 1, 1, 1000, &gone), SNIFF_TOO_LONG);
 	assert_int_equal(gone, 0);
 }
 

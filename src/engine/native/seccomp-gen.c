@@ -434,7 +434,9 @@ static void rule_socket(struct program *p)
 
 	place(p, L_SOCKET_NETLINK);
 	load_arg(p, 2);
-	jump_if(p, BPF_JEQ, NETLINK_ROUTE, ALLOW, DENY);
+	jump_if(p, BPF_JEQ, NETLINK_ROUTE, ALLOW, NEXT);
+	/* As from a kernel without it: groupadd gives up on a refusal. */
+	jump_if(p, BPF_JEQ, NETLINK_AUDIT, L_BAD_PROTOCOL, DENY);
 }
 
 /*
