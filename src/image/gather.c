@@ -9,6 +9,7 @@
 #include "base/attr.h"
 #include "base/fd.h"
 #include "base/loop.h"
+#include "image/staging.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -318,6 +319,8 @@ static void finish(struct gather *g)
 	struct post *p = &g->finishing;
 	int r;
 
+	/* Nothing else is to be begun. */
+	loop_cancel(g->loop, &g->again);
 	if (job_start(&p->job, c->store_dir, c->budget_bytes, c->finish, c->ctx, g->err) < 0) {
 		stop(g);
 		return;
@@ -505,5 +508,8 @@ int gather(const struct gather_call *call, struct cay_error *err)
 	prepare(&g, call, err);
 	r = run(&g);
 	clear(&g, &old);
+	/* Of jobs that were ended; nobody is at it any more. */
+	if (r < 0)
+		staging_sweep(call->store);
 	return r;
 }

@@ -162,7 +162,7 @@ static int fail_status(const struct seen *s, const struct web_answer *a, const c
 	char reason[REASON_SIZE];
 
 	reason_of(a, reason);
-	if (a->status == 404)
+	if (a->status == 404 && strncmp(path, "manifests/", 10) == 0)
 		return cay_fail(err, CAY_E_IMAGE, 0, "%s has no such image%s", host_of(s->origin),
 				reason);
 	if (a->status == 429) {

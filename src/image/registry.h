@@ -15,7 +15,7 @@
 
 #define REGISTRY_SOURCES_MAX   8 /* mirrors, and the registry itself */
 #define REGISTRY_REDIRECTS_MAX 5
-#define REGISTRY_TRIES_MAX     5 /* that bring nothing new */
+#define REGISTRY_TRIES_MAX     4 /* that bring nothing new */
 #define REGISTRY_WAIT_MAX_S    60
 
 /* One that is asked: what is said about it before. */

@@ -235,9 +235,10 @@ static void conclude(struct transfer *t, CURLcode code, const char *why)
 	if (a->sink_errno == EPROTO)
 		a->end = WEB_BROKEN;
 	(void)snprintf(a->why, sizeof(a->why), "%s",
-		       a->end == WEB_ANSWERED ? ""
-		       : why[0]               ? why
-					      : curl_easy_strerror(code));
+		       a->end == WEB_ANSWERED    ? ""
+		       : a->sink_errno == EPROTO ? "it sends another part than was asked for"
+		       : why[0]                  ? why
+						 : curl_easy_strerror(code));
 	a->has_body = a->end == WEB_ANSWERED && (status == 200 || status == 206);
 	take_headers(c, a);
 	if (a->has_body && !t->begun) {

@@ -15,8 +15,9 @@
 #define IMAGE_RUNTIMES_MAX 64
 
 /*
- * As root, files of images belong to these ids, which are nobody's: an id of the image's is that
- * many above the first. The engine shows them to each island as its own.
+ * As root, files of images belong to these ids, which are nobody's, nor a process of ours
+ * (base/rights.h): an id of the image's is that many above the first. The engine shows them to
+ * each island as its own.
  */
 #define IMAGE_IDS_FIRST 0x6ffe0000u
 #define IMAGE_IDS       65536u

@@ -9,15 +9,15 @@ import tarfile
 import pytest
 
 from attack import attack, compile_c, told
-from makers import Image, Tree, busybox, layout
+from makers import Image, Tree, ann, busybox, layout
 from support import OURS, STRANGER
 
 NAME = "tests/hostile:1"
 
-# Where an island has something mounted, or a file of its own.
-TARGETS = ["dev", "dev/null", "dev/zero", "dev/urandom", "dev/pts", "dev/shm", "dev/console", "dev/ptmx", "dev/fd", "proc",
-           "sys", "tmp", "workspace", "run", "etc", "var", "var/tmp", "etc/hosts", "etc/hostname", "etc/resolv.conf",
-           "etc/passwd", "etc/group", "etc/mtab"]
+# Where an island has something mounted, or a file of its own. What a refusal names is alone; the rest is in one image.
+TARGETS = {name: [name] for name in ("dev", "proc", "sys", "tmp", "workspace", "run", "etc", "var", "var/tmp")} | {
+    "devices": [f"dev/{name}" for name in ("null", "zero", "urandom", "pts", "shm", "console", "ptmx", "fd")],
+    "files": [f"etc/{name}" for name in ("hosts", "hostname", "resolv.conf", "passwd", "group", "mtab")]}
 
 # Tries to write and to make files in all of them; says what they are.
 PROBE = """
@@ -28,7 +28,7 @@ for d in null zero urandom; do test -c /dev/$d || echo "no device: $d"; done
 test -r /proc/self/status || echo "no proc"
 grep -q '^Name:.*grep' /proc/self/status || echo "not its own proc"
 touch /tmp/x /workspace/x || echo "nothing to write to"
-""" % " ".join(TARGETS)
+""" % " ".join(name for names in TARGETS.values() for name in names)
 
 
 @pytest.fixture
@@ -46,19 +46,15 @@ def state(victim):
     return {name: (victim / name).read_text() for name in os.listdir(victim)}
 
 
-def hostile(target, kind, victim):
-    """A layer in which the target is not what it should be."""
+def hostile(targets, kind, victim):
+    """A layer in which these are not what they should be."""
     tree = Tree()
-    if "/" in target and target.startswith("dev/"):
-        tree.directory("dev")
-    if kind == "file":
-        tree.file(target, "a file of the image\n", 0o666)
-    elif kind == "link to a file":
-        tree.symlink(target, victim / "mark")
-    elif kind == "link up":
-        tree.symlink(target, f"{'../' * 30}{str(victim).lstrip('/')}")
-    else:
-        tree.symlink(target, victim)
+    for target in targets:
+        if kind == "file":
+            tree.file(target, "a file of the image\n", 0o666)
+        else:
+            tree.symlink(target, {"link": victim, "link to a file": victim / "mark",
+                                  "link up": f"{'../' * 30}{str(victim).lstrip('/')}"}[kind])
     return tree.data
 
 
@@ -89,7 +85,7 @@ def try_image(stock, place, image):
 def test_what_is_mounted_over(stock, place, victim, target):
     """an image in which what an island mounts or makes is a symlink out of it, or a file"""
     for kind in KINDS:
-        image = Image(busybox(), hostile(target, kind, victim))
+        image = Image(busybox(), hostile(TARGETS[target], kind, victim))
         error, said = try_image(stock, place, image)
         assert state(victim) == {"mark": "untouched"}, (target, kind)
         if error is not None:
@@ -107,7 +103,7 @@ def test_control_links_lead_out(place, victim):
     for kind in ("link", "link to a file", "link up"):
         root = place / kind.replace(" ", "-")
         root.mkdir()
-        (place / "layer").write_bytes(hostile("tmp", kind, victim))
+        (place / "layer").write_bytes(hostile(["tmp"], kind, victim))
         with tarfile.open(place / "layer") as tar:
             tar.extractall(root)
         path = root / "tmp" if kind == "link to a file" else root / "tmp" / "mark"
@@ -191,17 +187,26 @@ def test_control_rights_work_outside(place, root, programs):
 
 @attack(10)
 def test_rights_made_as_root_inside(stock, place, programs):
-    """makes set-id programs, capabilities and devices as root of its own image"""
+    """makes a set-id program and devices as root of its own image, and runs it as another"""
     program, _ = programs
-    tree = Tree().program("who", program)
-    stock.image("load", layout(place / "layout", {"1": Image(busybox(), tree.data)}), NAME).ok()
-    line = """cp /who /bin/mine && chmod 4755 /bin/mine; chmod 6777 /who; mknod /bin/disk b 8 0; mknod /dev/mem2 c 1 1
-ls -l /bin/mine /bin/disk /dev/mem2 2>/dev/null; setfattr -n security.capability -v x /who 2>/dev/null; mount -t tmpfs none /root"""
+    stock.image("load", layout(place / "layout", {"1": Image(busybox(), ann(), Tree().program("who", program).data)}),
+                NAME).ok()
+    before = subprocess.run(["find", stock.store, "-printf", "%P %m %n %U\n"], capture_output=True, check=True).stdout
+    line = """cp /who /bin/mine && chown 0:0 /bin/mine && chmod 6755 /bin/mine
+mknod /bin/disk b 8 0; mknod /root/mem c 1 1; mknod /tmp/mem c 1 1; mount -t tmpfs none /root
+ls /bin/disk /root/mem /tmp/mem 2>/dev/null
+/bin/mine; su -s /bin/sh ann -c /bin/mine"""
     done = stock.run(NAME, "--user", "root", "--writable", "--", "/bin/sh", "-c", line)
-    assert done.rc not in (0, OURS), (done.text, done.errors)  # of mount, the last
-    assert "/bin/disk" not in done.text and "/dev/mem2" not in done.text and "rws" not in done.text, done.text
-    assert stock.files(NAME, "root") == {"root": None}
-    told("refused")
+    said = [json.loads(text) for text in done.text.splitlines()]
+    assert said[0]["uids"] == [0, 0, 0]
+    if stock.who == "root":  # without, there is one id alone
+        assert said[1]["uids"] == [1234] * 3 and said[1]["gids"] == [1235] * 3 and said[1]["CapEff"] == "0" * 16
+        told("uid stays")
+    refused = [text for text in done.errors.splitlines() if "not permitted" in text or "denied" in text]
+    assert len(refused) >= 4, done.errors
+    told("no devices, no mounts")
+    after = subprocess.run(["find", stock.store, "-printf", "%P %m %n %U\n"], capture_output=True, check=True).stdout
+    assert after == before
 
 
 @attack(10)

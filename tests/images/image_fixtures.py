@@ -50,7 +50,7 @@ def library(request, scratch, binary_runs):
     """A store for the whole session, with an image of Debian's Python; tests only read it."""
     place = pathlib.Path(tempfile.mkdtemp(prefix="l-", dir=scratch))
     place.chmod(0o755)
-    made = Stock(cay_of(request.param, scratch, place), place, request.param)
+    made = Stock(cay_of(request.param, scratch, place), place, request.param, f"[mounts]\nread = {scratch}\n")
     made.image("import", "debian:python", debian.python_root(), timeout=120).ok()
     yield made
     shutil.rmtree(place)

@@ -27,7 +27,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         pass
 
     def do_GET(self):
-        found = re.fullmatch(r"/v2/(?:(.+)/(manifests|blobs)/([^/]+))?", self.path)
+        found = re.fullmatch(r"/v2/(?:(.+)/(manifests|blobs)/([^/]+))?", self.path.partition("?")[0])
         if not found:
             self.answer(404, b"")
             return

@@ -40,6 +40,12 @@ def compact(value):
     return json.dumps(value, separators=(",", ":")).encode()
 
 
+@functools.lru_cache(16)
+def compressed(layer):
+    """Most images begin with the same one."""
+    return gzip.compress(layer, 1, mtime=0)
+
+
 class Tree:
     """A tar archive in the making. What is owned by whom is told by numbers alone."""
 
@@ -144,7 +150,7 @@ class Image:
             "config": {names[key]: value for key, value in config.items()},
             "rootfs": {"type": "layers", "diff_ids": [digest(layer) for layer in layers]},
             "history": [{"created_by": "makers.py"} for _ in layers]}
-        packed = [gzip.compress(layer, 1, mtime=0) if compress else layer for layer in layers]
+        packed = [compressed(layer) if compress else layer for layer in layers]
         self.manifest_fields = {
             "schemaVersion": 2, "mediaType": MANIFEST[docker],
             "layers": [self._part(LAYER[docker] if compress else LAYER[docker].rpartition("+" if not docker else ".")[0],

@@ -4,8 +4,6 @@ import json
 import os
 import urllib.parse
 
-IMAGE_IDS = 0x6ffe0000  # src/image: whose files the layers are when root unpacked them
-
 
 class Stock:
     def __init__(self, cay, place, who, settings=""):
@@ -68,10 +66,10 @@ class Stock:
         return found
 
     def owner(self, name, path):
-        """(uid, gid) as the image has them."""
-        stat = os.lstat(self.root(name) / path)
-        first = IMAGE_IDS if self.who == "root" else 0
-        return stat.st_uid - first, stat.st_gid - first
+        """(uid, gid) as the image has them; root's stores are of ids that nobody else has."""
+        stat, top = os.lstat(self.root(name) / path), os.lstat(self.root(name))
+        assert top.st_uid > 1 << 30
+        return stat.st_uid - top.st_uid, stat.st_gid - top.st_gid
 
     def entries(self, part):
         try:

