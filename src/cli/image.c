@@ -324,9 +324,8 @@ const struct verb verb_image = {
 	.examples = "  cay image pull python:3.12-slim\n"
 		    "  docker save app | cay image load -\n"
 		    "  cay image import base ./rootfs\n",
-	.notes =
-		"IMAGE is a name as Docker has it, an alias (settings), or the beginning of an id.\n"
-		"Exit code: 0, or 125 if something could not be done\n",
+	.notes = "IMAGE is a name as Docker has it, an alias of settings, or an id's beginning.\n"
+		 "Exit code: 0, or 125 if something could not be done\n",
 	.argument = "list|inspect|pull|load|import|rm|prune",
 	.rows = rows,
 	.n_rows = ARRAY_LEN(rows),

@@ -17,7 +17,7 @@
 #include "engine/native/island.h"
 #include "engine/native/launcher.h"
 #include "engine/pipes.h"
-#include "image/runtime.h"
+#include "image/runtime_choose.h"
 #include "policy/plan.h"
 #include "settings/settings.h"
 #include "spec/spec.h"
