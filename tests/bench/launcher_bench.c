@@ -214,7 +214,7 @@ static void make_plans(struct bench *b)
 	specs[PROGRAM_PYTHON].code_len = strlen("print(42)");
 	if (strv_add(&specs[PROGRAM_TRUE].args, "/bin/true") < 0 || !specs[PROGRAM_PYTHON].code)
 		abort();
-	if (runtime_choose(&settings, specs[PROGRAM_PYTHON].language, NULL, &python, &err) < 0)
+	if (runtime_choose(&settings, specs[PROGRAM_PYTHON].language, NULL, NULL, &python, &err) < 0)
 		die("python", &err);
 	for (int k = 0; k < PROGRAMS; k++) {
 		if (plan_make(&specs[k], &settings, k == PROGRAM_PYTHON ? &python : NULL, NULL, NULL,
