@@ -92,7 +92,8 @@ def podman_saved(saved):
               "--runtime", "runc", "--cgroup-manager", "cgroupfs"]
     # Its mounts are nobody else's to see.
     apart = ["unshare", "--mount"]
-    call(*apart, *podman, "pull", "--quiet", f"oci:{saved}/layout:it")
+    # By a path of its own choice: it takes it for a reference, too, and not every name of a directory is one.
+    call(*apart, *podman, "pull", "--quiet", "oci:layout:it", cwd=saved)
     image = call(*apart, *podman, "images", "--quiet").split()[0].decode()
     call(*apart, *podman, "tag", image, NAME)
     for how in ("docker-archive", "oci-archive", "oci-dir"):
