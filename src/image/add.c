@@ -25,6 +25,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#define TRIES_MAX 10
+
 struct making {
 	struct image *image;
 	int fds[IMAGE_LAYERS_MAX + 1]; /* the layers, and behind them the root */
@@ -167,7 +169,21 @@ static int put_texts(const struct store *s, const struct image_parts *parts,
 		       : store_put(s, path, record.data, record.len, err);
 }
 
-static int keep(const struct store *s, const struct image_parts *parts,
+/* Under the lock, and the image is there. */
+static int put_name(const struct store *s, const char *id, const char *name, struct cay_error *err)
+{
+	char file[NAME_MAX + 1], path[NAME_MAX + 16], text[IMAGE_ID_SIZE + 1];
+	int r = images_encode(name, file);
+
+	if (r < 0)
+		return cay_fail(err, CAY_E_INVALID, -r, "call an image '%.200s'", name);
+	(void)snprintf(path, sizeof(path), "names/%s", file);
+	(void)snprintf(text, sizeof(text), "%s\n", id);
+	return store_put(s, path, text, strlen(text), err);
+}
+
+/* With its name at once: one without could be pruned before it has it. */
+static int keep(const struct store *s, const struct image_parts *parts, const char *name,
 		const struct staging *staging, const struct image *image, struct cay_error *err)
 {
 	int r;
@@ -179,49 +195,50 @@ static int keep(const struct store *s, const struct image_parts *parts,
 	r = place_root(s, staging, image->id, err);
 	if (r == 0)
 		r = put_texts(s, parts, image, err);
+	if (r == 0 && name)
+		r = put_name(s, image->id, name, err);
 	store_unlock(s);
 	return r;
 }
 
-/* Whoever wants the same image at the same time waits on the staging directory. */
-static int make_image(struct store *s, const struct image_parts *parts, struct image *image,
-		      struct cay_error *err)
+/*
+ * Whoever wants the same image at the same time waits on the staging directory. 1: it is there, by
+ * somebody else.
+ */
+static int make_image(struct store *s, const struct image_parts *parts, const char *name,
+		      struct image *image, struct cay_error *err)
 {
 	_cleanup_(making_done) struct making m = {.image = image, .fds = {-1}};
 	_cleanup_(image_done) struct image record = {0};
 	struct staging staging = STAGING_NONE;
-	char name[STAGING_NAME_SIZE];
+	char as[STAGING_NAME_SIZE];
 	int r;
 
-	(void)snprintf(name, sizeof(name), "root-%.64s", image->id);
-	if (open_layers(s, &m, err) < 0 || staging_take(s, name, &staging, err) < 0)
+	(void)snprintf(as, sizeof(as), "root-%.64s", image->id);
+	image->size_bytes = 0;
+	if (open_layers(s, &m, err) < 0 || staging_take(s, as, &staging, err) < 0)
 		return -1;
 	r = is_there(s, image->id) ? 1 : staging_tree(s, &staging, &m.fds[m.n_layers], err);
 	if (r == 0) {
 		r = run_child(s, &m, &record, err);
 		if (r == 0)
-			r = keep(s, parts, &staging, &record, err);
+			r = keep(s, parts, name, &staging, &record, err);
 	}
 	staging_drop(&staging);
-	return r < 0 ? -1 : 0;
+	return r;
 }
 
+/* 1: somebody has removed it, since it was there. */
 static int name_image(const struct store *s, const char *id, const char *name,
 		      struct cay_error *err)
 {
-	char file[NAME_MAX + 1], path[NAME_MAX + 16], text[IMAGE_ID_SIZE + 1];
-	int r = images_encode(name, file);
+	int r;
 
-	if (r < 0)
-		return cay_fail(err, CAY_E_INVALID, -r, "call an image '%.200s'", name);
-	(void)snprintf(path, sizeof(path), "names/%s", file);
-	(void)snprintf(text, sizeof(text), "%s\n", id);
 	if (store_lock(s, err) < 0)
 		return -1;
-	/* Somebody may have removed it, since it was there. */
-	r = is_there(s, id)
-		    ? store_put(s, path, text, strlen(text), err)
-		    : cay_fail(err, CAY_E_CONFLICT, 0, "image %.12s was removed meanwhile", id);
+	r = is_there(s, id) ? 0 : 1;
+	if (r == 0 && name)
+		r = put_name(s, id, name, err);
 	store_unlock(s);
 	return r;
 }
@@ -230,6 +247,7 @@ int store_add_image(struct store *s, const struct image_parts *parts, const char
 		    char ret_id[IMAGE_ID_SIZE], struct cay_error *err)
 {
 	_cleanup_(image_done) struct image image = {0};
+	int r = 1;
 
 	if (parts->config.len > IMAGE_CONFIG_MAX)
 		return cay_fail(err, CAY_E_TOO_LARGE, 0, "the image's configuration is too large");
@@ -238,9 +256,12 @@ int store_add_image(struct store *s, const struct image_parts *parts, const char
 	memcpy(image.manifest, parts->manifest, sizeof(image.manifest));
 	image.one_id = s->one_id;
 	memcpy(ret_id, image.id, IMAGE_ID_SIZE);
-	if (!is_there(s, image.id) && make_image(s, parts, &image, err) < 0)
-		return -1;
-	return name ? name_image(s, image.id, name, err) : 0;
+	for (int i = 0; r > 0 && i < TRIES_MAX; i++)
+		r = is_there(s, image.id) ? name_image(s, image.id, name, err)
+					  : make_image(s, parts, name, &image, err);
+	return r > 0 ? cay_fail(err, CAY_E_CONFLICT, 0, "others remove image %.12s again and again",
+				image.id)
+		     : r;
 }
 
 uint64_t store_image_size(const struct store *s, const char *id)

@@ -162,7 +162,7 @@ void store_free(struct store *s)
 	if (!s)
 		return;
 	for (size_t i = 0; i < s->n_held; i++)
-		fd_closep(&s->held[i]);
+		fd_closep(&s->held[i].fd);
 	free(s->held);
 	fd_closep(&s->lock);
 	fd_closep(&s->dir);
@@ -174,27 +174,35 @@ void store_freep(struct store **s)
 	store_free(*s);
 }
 
-static bool hold(struct store *s, int *fd)
+static bool hold(struct store *s, const char *id, int *fd)
 {
-	int *held = reallocarray(s->held, s->n_held + 1, sizeof(*held));
+	struct held_layer *held = reallocarray(s->held, s->n_held + 1, sizeof(*held));
 
 	if (!held)
 		return false;
 	s->held = held;
-	held[s->n_held++] = take_fd(fd);
+	held += s->n_held++;
+	memcpy(held->id, id, sizeof(held->id));
+	held->fd = take_fd(fd);
 	return true;
 }
 
 bool store_has_layer(struct store *s, const char *diff_id)
 {
-	_cleanup_(fd_closep) int layers = store_subdir(s, "layers"), fd = -1;
+	_cleanup_(fd_closep) int layers = -1, fd = -1;
 
-	if (layers < 0 || !image_id_ok(diff_id))
+	if (!image_id_ok(diff_id))
+		return false;
+	for (size_t i = 0; i < s->n_held; i++)
+		if (strcmp(s->held[i].id, diff_id) == 0)
+			return true;
+	layers = store_subdir(s, "layers");
+	if (layers < 0)
 		return false;
 	fd = openat(layers, diff_id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	/* Whoever removes it has it locked alone first, and looks at nothing else. */
 	return fd >= 0 && store_flock(fd, LOCK_SH) == 0 && store_is_still(fd, layers, diff_id) &&
-	       hold(s, &fd);
+	       hold(s, diff_id, &fd);
 }
 
 int store_put(const struct store *s, const char *path, const void *data, size_t len,

@@ -12,7 +12,10 @@ struct store {
 	int dir, lock;
 	bool one_id; /* not root, or a root without IMAGE_IDS */
 	uint64_t budget_bytes;
-	int *held; /* layers, with a shared flock */
+	struct held_layer {
+		char id[IMAGE_ID_SIZE];
+		int fd; /* with a shared flock */
+	} * held;
 	size_t n_held;
 };
 

@@ -36,6 +36,7 @@
 #endif
 
 static char dir[] = "/tmp/cay-test-confine-XXXXXX";
+static char store[] = "/tmp/images-confine-XXXXXX";
 static char outside[] = "/tmp/cay-test-outside-XXXXXX";
 
 static void confine(void)
@@ -71,6 +72,31 @@ static void try_files(void)
 	DENIED(open("/tmp/cay-test-new", O_RDWR | O_CREAT, 0600), EACCES);
 	DENIED(open("/usr/bin/env", O_RDWR), EACCES);
 	DENIED(unlink(outside), EACCES);
+}
+
+/* Of the store: which images there are, and no file of one. */
+static void try_images(void)
+{
+	char text[256];
+	struct settings s;
+	struct cay_error err;
+	int state = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC), abi = -1;
+	int store_fd = open(store, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	MUST(store_fd >= 0 && openat(store_fd, "roots", O_RDONLY | O_DIRECTORY) >= 0);
+	settings_init(&s);
+	(void)snprintf(text, sizeof(text), "[images]\nstore = %s\n", store);
+	MUST(settings_parse(&s, "F", text, &err) == 0);
+	MUST(confine_api(&s, state, &abi, &err) == 0);
+	settings_done(&s);
+	MUST(openat(store_fd, "names", O_RDONLY | O_DIRECTORY) >= 0);
+	MUST(openat(store_fd, "records", O_RDONLY | O_DIRECTORY) >= 0);
+	if (landlock_abi() == 0)
+		return;
+	DENIED(openat(store_fd, "roots", O_RDONLY | O_DIRECTORY), EACCES);
+	DENIED(openat(store_fd, ".", O_RDONLY | O_DIRECTORY), EACCES);
+	DENIED(openat(store_fd, "names/x", O_RDWR | O_CREAT, 0600), EACCES);
+	DENIED(unlinkat(store_fd, "records", AT_REMOVEDIR), EACCES);
 }
 
 static void try_calls(void)
@@ -119,6 +145,24 @@ static void files_out_of_reach(void **state)
 	in_child(try_files);
 }
 
+static void images_out_of_reach(void **state)
+{
+	static const char *const parts[] = {"names", "records", "roots", ""};
+	char path[128];
+
+	(void)state;
+	assert_non_null(mkdtemp(store));
+	for (size_t i = 0; *parts[i]; i++) {
+		(void)snprintf(path, sizeof(path), "%s/%s", store, parts[i]);
+		assert_int_equal(mkdir(path, 0755), 0);
+	}
+	in_child(try_images);
+	for (size_t i = 0; i < ARRAY_LEN(parts); i++) {
+		(void)snprintf(path, sizeof(path), "%s/%s", store, parts[i]);
+		assert_int_equal(rmdir(path), 0);
+	}
+}
+
 static void calls_out_of_reach(void **state)
 {
 	(void)state;
@@ -143,6 +187,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(files_out_of_reach),
+		cmocka_unit_test(images_out_of_reach),
 		cmocka_unit_test(calls_out_of_reach),
 	};
 

@@ -1,0 +1,108 @@
+"""Images by a daemon: pulled by its API, islands and sandboxes of them, removed; as root and as a user."""
+
+import shutil
+
+import pytest
+
+from maker import Maker
+from makers import Image, ann, busybox
+
+
+@pytest.fixture(autouse=True)
+def nothing_left():
+    """A daemon keeps islands ready: what is left is looked at when it has ended."""
+
+
+@pytest.fixture(params=["root", "user"])
+def daemon(request, scratch, binary_runs):
+    maker = Maker(scratch)
+    made = maker(request.param)
+    yield made
+    maker.end()
+
+
+@pytest.fixture
+def pushed(one_registry):
+    """An image whose user is Ann, with a variable and a working directory."""
+    return one_registry.push("daemon/ann:1", Image(busybox(), ann(), user="ann", env=["A=1"], workdir="/home"))
+
+
+def pull(daemon, reference):
+    with daemon.events("POST", "/v1/images", {"reference": reference}, timeout=60) as events:
+        seen = list(events)
+    assert seen[-1][0] == "image", seen[-1]
+    assert {name for name, _ in seen[:-1]} <= {"progress"}
+    return seen[-1][1]
+
+
+def test_life_of_an_image(daemon, pushed):
+    request = {"argv": ["/bin/sh", "-c", "id -un; pwd; echo $A; touch /x 2>/dev/null || echo ro"], "image": pushed}
+    assert daemon.post("/v1/runs", request).failure == (404, "image_not_found")
+    image = pull(daemon, pushed)
+    assert image["names"] == [pushed] and image["user"] == "ann"
+    result = daemon.post("/v1/runs", request).ok()
+    assert result["stdout"] == "ann\n/home\n1\nro\n" and result["image"] == pushed
+    by_id = daemon.post("/v1/runs", {**request, "image": image["id"][:12]}).ok()
+    assert by_id["stdout"] == result["stdout"] and by_id["image"] == image["id"][:12]
+    assert daemon.delete(f"/v1/images/{image['id'][:12]}").status == 204
+    assert daemon.get("/v1/images").ok() == {"images": []}
+    assert daemon.post("/v1/runs", request).failure == (404, "image_not_found")
+
+
+def test_without_events(daemon, pushed):
+    image = daemon.post("/v1/images", {"reference": pushed}).ok()
+    assert image["names"] == [pushed] and daemon.get(f"/v1/images?name={pushed}").ok() == image
+
+
+def test_a_sandbox_of_an_image(daemon, pushed):
+    image = pull(daemon, pushed)
+    with daemon.sandbox(image=pushed) as made:
+        assert daemon.get(f"/v1/sandboxes/{made.id}").ok()["image"] == pushed
+        ran = daemon.post(f"/v1/sandboxes/{made.id}/runs", {"command": "id -un; echo kept >/tmp/x"}).ok()
+        assert ran["stdout"] == "ann\n" and ran["image"] == pushed and ran["language"] == "sh"
+        ran = daemon.post(f"/v1/sandboxes/{made.id}/runs", {"argv": ["cat", "/tmp/x"]}).ok()
+        assert ran["stdout"] == "kept\n"
+        # What the image has not is not taken from elsewhere.
+        answer = daemon.post(f"/v1/sandboxes/{made.id}/runs", {"code": "print(1)"})
+        assert answer.failure == (404, "runtime_not_found") and pushed in answer.json["error"]["message"]
+        assert daemon.delete(f"/v1/images/{image['id']}").failure == (409, "conflict")
+    assert daemon.delete(f"/v1/images/{image['id']}").status == 204
+
+
+def test_writable_and_root(daemon, pushed):
+    pull(daemon, pushed)
+    line = "id -u; echo new >/etc/new && cat /etc/new"
+    result = daemon.post("/v1/runs", {"command": line, "image": pushed, "writable": True, "user": "root"}).ok()
+    assert result["stdout"] == "0\nnew\n", result
+    again = daemon.post("/v1/runs", {"command": "cat /etc/new", "image": pushed}).ok()
+    assert again["exit_code"] == 1
+
+
+def test_a_pull_that_fails_says_why(daemon, one_registry):
+    missing = f"{one_registry.host}/daemon/nosuch:1"
+    answer = daemon.post("/v1/images", {"reference": missing})
+    assert answer.status >= 400 and "nosuch" in answer.json["error"]["message"]
+    with daemon.events("POST", "/v1/images", {"reference": missing}, timeout=60) as events:
+        name, data = list(events)[-1]
+    assert name == "error" and data["error"] == {**answer.json["error"], "request_id": data["error"].get("request_id")}
+    assert daemon.get("/v1/images").ok() == {"images": []}
+
+
+def test_the_verb(daemon, pushed, cay):
+    if daemon.who == "user":
+        cay.prefix = daemon.cay.prefix
+    env = {"CAY_HOST": f"unix:{daemon.socket}"}
+    done = cay("image", "pull", pushed, env=env, timeout=60).ok()
+    id = daemon.get(f"/v1/images?name={pushed}").ok()["id"]
+    assert done.text.strip() == id[:12]
+    assert cay("run", "--image", pushed, "--", "id", "-un", env=env).ok().text == "ann\n"
+    cay("image", "rm", pushed, env=env).ok()
+    assert daemon.get("/v1/images").ok() == {"images": []}
+
+
+def test_a_pull_goes_on_without_its_client(daemon, pushed):
+    """And nothing is left of it when the daemon ends, either."""
+    stream = daemon.events("POST", "/v1/images", {"reference": pushed}, timeout=60)
+    stream.close()
+    daemon.stop()
+    shutil.rmtree(daemon.place / "images", ignore_errors=True)
