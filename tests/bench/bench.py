@@ -62,7 +62,7 @@ SIZES = {
     "egress_at_once": (1000, 1000),
     "image_megabytes": (200, 40),
     "image_rounds": (5, 2),        # of each way to pull it
-    "image_starts": (200, 40),     # one-shot, of an image and of the host
+    "image_starts": (400, 40),     # one-shot, of an image and of the host
     "image_turns": (9, 3),         # in the daemon
     "image_runs": (200, 40),       # in each turn
 }
