@@ -157,7 +157,7 @@ static int deny_arguments(scmp_filter_ctx filter)
 	return r;
 }
 
-static int confine_to_calls(void)
+static int deny_calls(void)
 {
 	scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ALLOW);
 	int r;
@@ -186,7 +186,7 @@ int confine_api(const struct settings *s, int state, int *ret_landlock, struct c
 	r = confine_to_files(s, state, ret_landlock);
 	if (r < 0)
 		return cay_fail(err, CAY_E_INTERNAL, -r, "confine the api with Landlock");
-	r = confine_to_calls();
+	r = deny_calls();
 	if (r < 0)
 		return cay_fail(err, CAY_E_INTERNAL, -r, "confine the api with seccomp");
 	return 0;

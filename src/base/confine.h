@@ -44,8 +44,14 @@ int confine_files_end(struct confine_files *f, int r);
 /* Adds a rule to a filter of libseccomp's for each call, by name. */
 int confine_calls(void *filter, uint32_t action, const char *const *names, size_t n);
 
-/* The same for sockets of TCP and UDP, and no others. */
+/*
+ * Loads a filter: of system calls there are those of the lists, each of names and ended by NULL, as
+ * are the lists; what more() adds, which may be NULL; and under sanitizers what those do.
+ */
+int confine_to_calls(const char *const *const *lists, int (*more)(void *filter));
+
+/* Adds sockets of TCP and UDP, and no others. */
 int confine_to_sockets(void *filter);
 
-/* And for fcntl() and tgkill(), without signals to other processes. */
+/* Adds fcntl() and tgkill(), without signals to other processes. */
 int confine_to_own_signals(void *filter);

@@ -1,56 +1,62 @@
 #include "egress/confine.h"
 
-#include "base/attr.h"
 #include "base/confine.h"
 
-#include <errno.h>
-#include <seccomp.h>
+#include <stddef.h>
 
 static const char *const allowed[] = {
-	"accept4",         "brk",          "clock_gettime",
-	"clock_nanosleep", "close",        "connect",
-	"epoll_create1",   "epoll_ctl",    "epoll_pwait",
-	"epoll_wait",      "exit",         "exit_group",
-	"fstat",           "futex",        "getpeername",
-	"getpid",          "getrandom",    "getsockname",
-	"getsockopt",      "gettid",       "gettimeofday",
-	"lseek",           "madvise",      "mmap",
-	"mprotect",        "mremap",       "munmap",
-	"newfstatat",      "open",         "openat",
-	"pipe2",           "pread64",      "read",
-	"readv",           "recvfrom",     "recvmsg",
-	"restart_syscall", "rt_sigaction", "rt_sigprocmask",
-	"rt_sigreturn",    "sendmsg",      "sendto",
-	"setsockopt",      "shutdown",     "sigaltstack",
-	"splice",          "stat",         "time",
-	"uname",           "write",        "writev",
-};
-
-/* What those that find leaks do at the end. */
-static const char *const allowed_if_sanitized[] = {
-	"arch_prctl",
-	"clone",
-	"clone3",
-	"dup",
-	"fcntl",
-	"getdents",
-	"getdents64",
-	"getppid",
-	"getrlimit",
-	"kill",
-	"pipe",
-	"prctl",
-	"prlimit64",
-	"process_vm_readv",
-	"ptrace",
-	"readlink",
-	"readlinkat",
-	"rseq",
-	"sched_getaffinity",
-	"sched_yield",
-	"set_robust_list",
-	"tgkill",
-	"wait4",
+	"accept4",
+	"brk",
+	"clock_gettime",
+	"clock_nanosleep",
+	"close",
+	"connect",
+	"epoll_create1",
+	"epoll_ctl",
+	"epoll_pwait",
+	"epoll_wait",
+	"exit",
+	"exit_group",
+	"fstat",
+	"futex",
+	"getpeername",
+	"getpid",
+	"getrandom",
+	"getsockname",
+	"getsockopt",
+	"gettid",
+	"gettimeofday",
+	"lseek",
+	"madvise",
+	"mmap",
+	"mprotect",
+	"mremap",
+	"munmap",
+	"newfstatat",
+	"open",
+	"openat",
+	"pipe2",
+	"pread64",
+	"read",
+	"readv",
+	"recvfrom",
+	"recvmsg",
+	"restart_syscall",
+	"rt_sigaction",
+	"rt_sigprocmask",
+	"rt_sigreturn",
+	"sendmsg",
+	"sendto",
+	"setsockopt",
+	"shutdown",
+	"sigaltstack",
+	"splice",
+	"stat",
+	"time",
+	"uname",
+	"write",
+	"writev",
+	NULL,
 };
 
 static int confine_to_files(int *ret_abi)
@@ -66,25 +72,11 @@ static int confine_to_files(int *ret_abi)
 	return confine_files_end(&f, r);
 }
 
-static int confine_to_calls(void)
+static int allow_more(void *filter)
 {
-	scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ERRNO(EPERM));
-	int r;
+	int r = confine_to_sockets(filter);
 
-	if (!filter)
-		return -ENOMEM;
-	r = confine_calls(filter, SCMP_ACT_ALLOW, allowed, ARRAY_LEN(allowed));
-	if (r == 0 && CONFINE_SANITIZED)
-		r = confine_calls(filter, SCMP_ACT_ALLOW, allowed_if_sanitized,
-				  ARRAY_LEN(allowed_if_sanitized));
-	if (r == 0)
-		r = confine_to_sockets(filter);
-	if (r == 0 && !CONFINE_SANITIZED)
-		r = confine_to_own_signals(filter);
-	if (r == 0)
-		r = seccomp_load(filter);
-	seccomp_release(filter);
-	return r;
+	return r < 0 || CONFINE_SANITIZED ? r : confine_to_own_signals(filter);
 }
 
 int confine_egress(int *ret_landlock, struct cay_error *err)
@@ -94,6 +86,6 @@ int confine_egress(int *ret_landlock, struct cay_error *err)
 	if (r == 0)
 		r = confine_to_files(ret_landlock);
 	if (r == 0)
-		r = confine_to_calls();
+		r = confine_to_calls((const char *const *const[]){allowed, NULL}, allow_more);
 	return r < 0 ? cay_fail(err, CAY_E_INTERNAL, -r, "confine cay-egress") : 0;
 }

@@ -1,7 +1,5 @@
 #include "image/confine.h"
 
-#include "base/attr.h"
-
 #include <errno.h>
 #include <seccomp.h>
 #include <sys/stat.h>
@@ -12,6 +10,7 @@ static const char *const basic[] = {
 	"lseek",        "madvise",        "mmap",         "mprotect",  "mremap",
 	"munmap",       "pread64",        "read",         "readv",     "restart_syscall",
 	"rt_sigaction", "rt_sigprocmask", "rt_sigreturn", "write",     "writev",
+	NULL,
 };
 
 /* Trees; no descriptor of a file outside can be had, so none is listed by what it may be called on.
@@ -47,66 +46,27 @@ static const char *const trees[] = {
 	"uname",
 	"unlinkat",
 	"utimensat",
+	NULL,
 };
 
-static const char *const merging[] = {"chdir", "chroot", "fchdir"};
-
-/* What those that find leaks do at the end. */
-static const char *const allowed_if_sanitized[] = {
-	"arch_prctl",
-	"clone",
-	"clone3",
-	"dup",
-	"fcntl",
-	"getdents64",
-	"getppid",
-	"getrlimit",
-	"kill",
-	"openat",
-	"pipe",
-	"prctl",
-	"prlimit64",
-	"process_vm_readv",
-	"ptrace",
-	"readlink",
-	"readlinkat",
-	"rseq",
-	"sched_getaffinity",
-	"sched_yield",
-	"set_robust_list",
-	"sigaltstack",
-	"tgkill",
-	"wait4",
-};
+static const char *const merging[] = {"chdir", "chroot", "fchdir", NULL};
 
 /* Of nodes only FIFOs. */
-static int allow_fifos(scmp_filter_ctx filter)
+static int allow_fifos(void *filter)
 {
 	return seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(mknodat), 1,
 				SCMP_A2_32(SCMP_CMP_MASKED_EQ, S_IFMT, S_IFIFO));
 }
 
-static int confine_to_calls(enum child_kind kind)
+static int confine_kind(enum child_kind kind)
 {
-	scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ERRNO(EPERM));
-	int r;
+	const char *const *const reader[] = {basic, NULL};
+	const char *const *const writer[] = {basic, trees, NULL};
+	const char *const *const merger[] = {basic, trees, merging, NULL};
 
-	if (!filter)
-		return -ENOMEM;
-	r = confine_calls(filter, SCMP_ACT_ALLOW, basic, ARRAY_LEN(basic));
-	if (r == 0 && kind != CHILD_READER)
-		r = confine_calls(filter, SCMP_ACT_ALLOW, trees, ARRAY_LEN(trees));
-	if (r == 0 && kind != CHILD_READER)
-		r = allow_fifos(filter);
-	if (r == 0 && kind == CHILD_MERGER)
-		r = confine_calls(filter, SCMP_ACT_ALLOW, merging, ARRAY_LEN(merging));
-	if (r == 0 && CONFINE_SANITIZED)
-		r = confine_calls(filter, SCMP_ACT_ALLOW, allowed_if_sanitized,
-				  ARRAY_LEN(allowed_if_sanitized));
-	if (r == 0)
-		r = seccomp_load(filter);
-	seccomp_release(filter);
-	return r;
+	if (kind == CHILD_READER)
+		return confine_to_calls(reader, NULL);
+	return confine_to_calls(kind == CHILD_MERGER ? merger : writer, allow_fifos);
 }
 
 static int confine_to_trees(const struct child_job *job)
@@ -132,7 +92,7 @@ int confine_child(const struct child_job *job)
 
 	if (r == 0)
 		r = confine_to_trees(job);
-	return r < 0 ? r : confine_to_calls(job->kind);
+	return r < 0 ? r : confine_kind(job->kind);
 }
 
 int confine_to_reading(int tree_fd)

@@ -81,28 +81,23 @@ static const char *const allowed[] = {
 	"uname",
 	"write",
 	"writev",
-};
-
-static const char *const allowed_if_sanitized[] = {
-	"arch_prctl", "clone",      "dup",    "fcntl",     "getppid",          "getrlimit",
-	"kill",       "pipe",       "prctl",  "prlimit64", "process_vm_readv", "ptrace",
-	"readlink",   "readlinkat", "tgkill", "wait4",
+	NULL,
 };
 
 /* libc's resolver asks how long an answer is. */
-static int allow_lengths(scmp_filter_ctx filter)
+static int allow_lengths(void *filter)
 {
 	return seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(ioctl), 1,
 				SCMP_A1_32(SCMP_CMP_EQ, FIONREAD));
 }
 
 /* Threads, and no processes; clone3's flags can't be seen: libc goes on to clone. */
-static int allow_threads(scmp_filter_ctx filter)
+static int allow_threads(void *filter)
 {
 	int r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(clone), 1,
 				 SCMP_A0(SCMP_CMP_MASKED_EQ, CLONE_THREAD, CLONE_THREAD));
 
-	if (r == 0)
+	if (r == 0 && !CONFINE_SANITIZED)
 		r = seccomp_rule_add(filter, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3), 0);
 	return r;
 }
@@ -126,29 +121,15 @@ static int confine_to_files(void)
 	return confine_files_end(&f, r);
 }
 
-static int confine_to_calls(void)
+static int allow_more(void *filter)
 {
-	scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ERRNO(EPERM));
-	int r;
+	int r = confine_to_sockets(filter);
 
-	if (!filter)
-		return -ENOMEM;
-	r = confine_calls(filter, SCMP_ACT_ALLOW, allowed, ARRAY_LEN(allowed));
-	if (r == 0 && CONFINE_SANITIZED)
-		r = confine_calls(filter, SCMP_ACT_ALLOW, allowed_if_sanitized,
-				  ARRAY_LEN(allowed_if_sanitized));
-	if (r == 0)
-		r = confine_to_sockets(filter);
 	if (r == 0)
 		r = allow_threads(filter);
 	if (r == 0)
 		r = allow_lengths(filter);
-	if (r == 0 && !CONFINE_SANITIZED)
-		r = confine_to_own_signals(filter);
-	if (r == 0)
-		r = seccomp_load(filter);
-	seccomp_release(filter);
-	return r;
+	return r < 0 || CONFINE_SANITIZED ? r : confine_to_own_signals(filter);
 }
 
 int fetch_confine(struct cay_error *err)
@@ -158,6 +139,6 @@ int fetch_confine(struct cay_error *err)
 	if (r == 0)
 		r = confine_to_files();
 	if (r == 0)
-		r = confine_to_calls();
+		r = confine_to_calls((const char *const *const[]){allowed, NULL}, allow_more);
 	return r < 0 ? cay_fail(err, CAY_E_INTERNAL, -r, "confine a download") : 0;
 }
