@@ -76,15 +76,15 @@ static void carry_out(struct desk *d, const struct fetch_order *order, int fd)
 static int hear_whom(struct desk *d)
 {
 	struct fetch_whom *whom = calloc(1, sizeof(*whom));
-	ssize_t n = whom ? recv(d->channel, whom, sizeof(*whom), 0) : -1;
 
-	if (n == (ssize_t)sizeof(*whom))
+	if (!whom)
+		return -1;
+	if (recv(d->channel, whom, sizeof(*whom), 0) == (ssize_t)sizeof(*whom))
 		d->web = web_new(whom->stall_s, d->authorities.len ? &d->authorities : NULL);
 	if (d->web)
 		d->registry =
 			registry_new(whom->sources, whom->n_sources, whom->repository, d->web);
-	if (whom)
-		explicit_bzero(whom, sizeof(*whom));
+	explicit_bzero(whom, sizeof(*whom));
 	free(whom);
 	return d->registry ? 0 : -1;
 }

@@ -283,7 +283,7 @@ static int part_of(CURLU *u, CURLUPart part, unsigned flags, char *ret, size_t s
 
 int web_origin(const char *url, char ret[REGISTRY_URL_SIZE])
 {
-	char scheme[8], host[DOMAIN_SIZE + 2], port[8];
+	char scheme[8] = "", host[DOMAIN_SIZE + 2] = "", port[8] = "";
 	CURLU *u = curl_url();
 	int r = -ENOMEM;
 
