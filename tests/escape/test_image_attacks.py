@@ -220,3 +220,40 @@ def test_device_nodes_in_an_image(stock, place):
     nodes = stock.sh(NAME, "ls -l /mem /etc/kmsg /dev/mem 2>/dev/null; cat /mem /etc/kmsg /dev/mem | head -c 9; true")
     assert nodes == "", nodes
     told("not there")
+
+
+BINDS = r"""
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+int main(int argc, char **argv)
+{
+    struct sockaddr_un name = {.sun_family = AF_UNIX};
+
+    for (int n = 1; n < argc; n++) {
+        strncpy(name.sun_path, argv[n], sizeof(name.sun_path) - 1);
+        puts(bind(socket(AF_UNIX, SOCK_STREAM, 0), (struct sockaddr *)&name, sizeof(name)) == 0 ? "bound" : "refused");
+    }
+    return 0;
+}
+"""
+
+
+@attack(10)
+def test_sockets_below_a_writable_root(stock, place):
+    """a socket left in a writable host directory, by a program whose whole root is writable"""
+    program = compile_c(place, "binds", BINDS)
+    tree = Tree().directory("open", 0o777).program("binds", program)
+    stock.image("load", layout(place / "layout", {"1": Image(busybox(), tree.data)}), NAME).ok()
+    work = place / "work"
+    work.mkdir()
+    if stock.who == "user":
+        os.chown(work, STRANGER, STRANGER)
+    stock.configure(f"[mounts]\nwrite = {work}\n")
+    shared = stock.run(NAME, "--writable", "--workspace", f"{work}:rw", "--", "/binds", "/workspace/s", "/tmp/s")
+    assert shared.ok().text.split() == ["refused", "bound"] and not os.listdir(work)
+    # The control: where nothing stays, there may be some.
+    alone = stock.run(NAME, "--writable", "--", "/binds", "/workspace/s", "/open/s")
+    assert alone.ok().text.split() == ["bound", "bound"]
+    told("none on the host")

@@ -367,15 +367,20 @@ int confine_landlock(struct island *i, struct cay_error *err)
 {
 	const struct plan *p = i->plan;
 	bool own = p->scratch_workspace || plan_kept(p);
-	const char *root = p->writable ? "/" : NULL;
-	const char *scratch[] = {"/tmp", "/dev/shm", own ? ISLAND_WORKSPACE : root,
-				 own ? root : NULL, NULL};
-	const char *host_dirs[PLAN_MOUNTS_MAX + 1] = {NULL};
-	size_t len = 0;
+	const char *scratch[] = {"/tmp", "/dev/shm", NULL, NULL, NULL};
+	const char *host_dirs[PLAN_MOUNTS_MAX + 2] = {NULL};
+	size_t n_scratch = 2, len = 0;
 
+	if (own)
+		scratch[n_scratch++] = ISLAND_WORKSPACE;
 	for (uint32_t n = 0; n < p->n_mounts; n++)
 		if (p->mounts[n].access == ACCESS_WRITE && p->mounts[n].kind != MOUNT_KEPT)
 			host_dirs[len++] = plan_str(p, p->mounts[n].target);
+	/* What is allowed below "/" is allowed below all: no sockets where some would stay. */
+	if (p->writable && len > 0)
+		host_dirs[len++] = "/";
+	else if (p->writable)
+		scratch[n_scratch++] = "/";
 	i->landlock = landlock_confine(scratch, host_dirs);
 	return i->landlock < 0
 		       ? cay_fail(err, CAY_E_ENGINE, -i->landlock, "confine files by Landlock")

@@ -11,6 +11,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,8 +41,8 @@ static int open_roots(const char *store, int *ret_dir, struct cay_error *err)
 
 static int open_locked(int roots, const char *id, struct hostdir *h, struct cay_error *err)
 {
-	char path[4096];
-	struct stat st;
+	char path[PATH_MAX];
+	struct stat st, now;
 	int r;
 
 	h->fd = openat(roots, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -50,9 +51,12 @@ static int open_locked(int roots, const char *id, struct hostdir *h, struct cay_
 	if (flock(h->fd, LOCK_SH | LOCK_NB) < 0)
 		return cay_fail(err, CAY_E_IMAGE, errno == EWOULDBLOCK ? 0 : errno,
 				"the image %.12s is being removed", id);
-	/* It may have been removed in between, and the lock be one of nothing. */
+	/* It may have been taken away in between, and the lock be one of what is being removed. */
+	if (fstat(h->fd, &st) < 0 || fstatat(roots, id, &now, AT_SYMLINK_NOFOLLOW) < 0 ||
+	    st.st_ino != now.st_ino || st.st_dev != now.st_dev)
+		return cay_fail(err, CAY_E_IMAGE, 0, "the image %.12s is being removed", id);
 	r = fd_real_path(h->fd, path, sizeof(path));
-	if (r < 0 || fstat(h->fd, &st) < 0 || st.st_nlink == 0 || !(h->path = strdup(path)))
+	if (r < 0 || !(h->path = strdup(path)))
 		return cay_fail(err, CAY_E_IMAGE, r < 0 ? -r : errno, "look at the image %.12s",
 				id);
 	h->dev = st.st_dev;

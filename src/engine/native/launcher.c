@@ -401,8 +401,12 @@ int launched_judge(struct launched *i, const struct plan *p, const struct facts 
 	iso->no_new_privs = true;
 	iso->read_only_root = !p->writable;
 	iso->namespaces = (1u << NAMESPACES) - 1;
-	/* Counted per user and user namespace: as good as a cgroup, where the kernel does that. */
-	if (iso->pids == HOLD_NONE && f->processes <= p->limits.pids + 1)
+	/*
+	 * Counted per user and user namespace: as good as a cgroup, where the kernel does that.
+	 * But root of many ids can be one user after the other.
+	 */
+	if (iso->pids == HOLD_NONE && f->processes <= p->limits.pids + 1 &&
+	    (p->uid != 0 || !i->first_id))
 		iso->pids = HOLD_RLIMIT;
 	if (note_degraded(iso, p->allow_degraded, "memory", iso->memory, err) < 0 ||
 	    note_degraded(iso, p->allow_degraded, "cpus", iso->cpu, err) < 0 ||
