@@ -69,11 +69,9 @@ class Pulls:
         self.call("umoci", "unpack", "--image", f"{place}/layout:it", place / "bundle")
 
     def podman(self, place, reference):
-        # It mounts its own directory onto itself and leaves that there; and wants a short name for what it runs.
+        from podman import podman
         with tempfile.TemporaryDirectory(prefix="podman-", dir="/tmp") as short:
-            self.call("unshare", "--mount", "podman", "--root", place / "root", "--runroot", short, "--storage-driver",
-                      "overlay", "--runtime", "runc", "--cgroup-manager", "cgroupfs", "pull", "--quiet",
-                      "--tls-verify=false", reference)
+            self.call(*podman(place / "root", short, "overlay"), "pull", "--quiet", "--tls-verify=false", reference)
 
     def measure(self, top, reference, rounds, skipped):
         """Seconds of each way in each round."""

@@ -14,6 +14,7 @@ import pytest
 import makers
 from dockerd import dockerd
 from makers import Image, Index, Tree, ann, busybox, layers_with_whiteouts, layout
+from podman import podman
 from registry import Registry, need
 from support import OURS, must_work
 
@@ -84,20 +85,14 @@ def test_by_another_name(root_stock, saved):
 
 
 @pytest.fixture(scope="module")
-def podman_saved(saved):
+def podman_saved(saved, skopeo_saved):
     need("podman", "podman")
     if os.geteuid() != 0:
         must_work("podman's own store needs root")
-    podman = ["podman", "--root", saved / "podman", "--runroot", saved / "podman-run", "--storage-driver", "vfs",
-              "--runtime", "runc", "--cgroup-manager", "cgroupfs"]
-    # Its mounts are nobody else's to see.
-    apart = ["unshare", "--mount"]
-    # By a path of its own choice: it takes it for a reference, too, and not every name of a directory is one.
-    call(*apart, *podman, "pull", "--quiet", "oci:layout:it", cwd=saved)
-    image = call(*apart, *podman, "images", "--quiet").split()[0].decode()
-    call(*apart, *podman, "tag", image, NAME)
+    own = podman(saved / "podman", saved / "run", "vfs")
+    call(*own, "load", "--quiet", "--input", skopeo_saved["docker-archive"])
     for how in ("docker-archive", "oci-archive", "oci-dir"):
-        call(*apart, *podman, "save", "--quiet", "--format", how, "-o", saved / f"podman-{how}", NAME)
+        call(*own, "save", "--quiet", "--format", how, "-o", saved / f"podman-{how}", NAME)
     yield {how: saved / f"podman-{how}" for how in ("docker-archive", "oci-archive", "oci-dir")}
     shutil.rmtree(saved / "podman")
 
