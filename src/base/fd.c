@@ -231,6 +231,15 @@ int fd_place(int *fds, int first, int end, int *program)
 	return 0;
 }
 
+int fd_mute(void)
+{
+	_cleanup_(fd_closep) int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+	if (null < 0 || dup2(null, STDIN_FILENO) < 0 || dup2(null, STDOUT_FILENO) < 0)
+		return -errno;
+	return 0;
+}
+
 int fd_close_others(int *keep, size_t n)
 {
 	unsigned next = 3;

@@ -57,6 +57,9 @@ DIR *fd_opendir(int fd);
 /* The same directory opened once more, to be read from its beginning; dir stays the caller's. */
 DIR *fd_opendir_again(int dir);
 
+/* Standard input and output lead to /dev/null from here on. 0 or -errno. */
+int fd_mute(void);
+
 /* Closes every fd from 3 on but these n, which are put in order. 0 or -errno. */
 int fd_close_others(int *keep, size_t n);
 

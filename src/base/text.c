@@ -118,15 +118,22 @@ static size_t turns_writing(const unsigned char *s, size_t len)
 	return s[1] == 0x81 && s[2] >= 0xa6 && s[2] <= 0xa9 ? 3 : 0;
 }
 
+static bool is_c1(const unsigned char *s, size_t len)
+{
+	return len >= 2 && s[0] == 0xc2 && s[1] >= 0x80 && s[1] <= 0x9f;
+}
+
 void text_flatten(char *s, size_t len)
 {
 	for (size_t i = 0; i < len; i++) {
+		const unsigned char *at = (const unsigned char *)s + i;
+
 		if (s[i] == '\n')
 			s[i] = ' ';
 		else if ((unsigned char)s[i] < 0x20 || s[i] == 0x7f)
 			s[i] = '?';
 		else
-			memset(s + i, '?', turns_writing((const unsigned char *)s + i, len - i));
+			memset(s + i, '?', is_c1(at, len - i) ? 2 : turns_writing(at, len - i));
 	}
 }
 
@@ -239,11 +246,10 @@ static int release_utf8(struct text_filter *f, struct buf *out)
 {
 	const unsigned char *p = (const unsigned char *)f->pending;
 	size_t n = f->held;
-	int c1 = p[0] == 0xc2 && n == 2 && p[1] <= 0x9f;
 
 	f->held = 0;
 	f->state = PLAIN;
-	if (sequence(p, n) == n && !c1 && !turns_writing(p, n))
+	if (sequence(p, n) == n && !is_c1(p, n) && !turns_writing(p, n))
 		return buf_append(out, p, n);
 	return buf_append_str(out, REPLACEMENT);
 }
@@ -322,4 +328,14 @@ int text_filter_feed(struct text_filter *f, struct buf *out, const char *s, size
 int text_filter_end(struct text_filter *f, struct buf *out)
 {
 	return f->state == UTF8 ? release_utf8(f, out) : release(f, out, 0);
+}
+
+int text_append_harmless(struct buf *out, char *text, size_t len)
+{
+	struct text_filter filter = {0};
+	int r;
+
+	text_flatten(text, len);
+	r = text_filter_feed(&filter, out, text, len);
+	return r < 0 ? r : text_filter_end(&filter, out);
 }

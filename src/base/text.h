@@ -27,7 +27,7 @@ int text_decode_base64(struct buf *out, const char *s, size_t len);
 
 /*
  * Makes one harmless line of a text that others had a hand in: control characters
- * and those that turn the direction of writing become '?', line breaks a space.
+ * (C1 too) and those that turn the direction of writing become '?', line breaks a space.
  */
 void text_flatten(char *s, size_t len);
 
@@ -47,3 +47,9 @@ int text_filter_feed(struct text_filter *f, struct buf *out, const char *s, size
 
 /* What is still held back at the end of the stream. */
 int text_filter_end(struct text_filter *f, struct buf *out);
+
+/*
+ * Appends what others wrote as one line that does not act on a terminal; text is
+ * flattened. 0 or -errno.
+ */
+int text_append_harmless(struct buf *out, char *text, size_t len);

@@ -38,16 +38,6 @@ const char *cli_style(int fd, enum style style)
 	return wants_colour(fd) ? sequences[style] : "";
 }
 
-int cli_append_harmless(struct buf *out, char *text, size_t len)
-{
-	struct text_filter filter = {0};
-	int r;
-
-	text_flatten(text, len);
-	r = text_filter_feed(&filter, out, text, len);
-	return r < 0 ? r : text_filter_end(&filter, out);
-}
-
 /* The styles are of the prefix and of the message. One write, so that lines stay whole. */
 static void say(enum style prefix, enum style message, const char *fmt, va_list ap)
 {
@@ -57,7 +47,7 @@ static void say(enum style prefix, enum style message, const char *fmt, va_list 
 	if (buf_vprintf(&text, fmt, ap) < 0 ||
 	    buf_printf(&line, "%scay:%s%s ", cli_style(STDERR_FILENO, prefix), plain,
 		       cli_style(STDERR_FILENO, message)) < 0 ||
-	    cli_append_harmless(&line, text.data, text.len) < 0 ||
+	    text_append_harmless(&line, text.data, text.len) < 0 ||
 	    buf_printf(&line, "%s\n", plain) < 0)
 		return;
 	(void)fd_write_all(STDERR_FILENO, line.data, line.len);

@@ -64,14 +64,6 @@ struct isolation;
 /* A line for each limit that was not enforced. */
 void cli_say_degraded(const struct isolation *i);
 
-struct buf;
-
-/*
- * Appends names that others chose as one line that does not act on a terminal; text is
- * changed. 0 or -errno.
- */
-int cli_append_harmless(struct buf *out, char *text, size_t len);
-
 enum style { STYLE_PLAIN, STYLE_STRONG, STYLE_QUIET, STYLE_GOOD, STYLE_BAD, STYLE_DOUBT };
 
 /*

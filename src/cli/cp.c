@@ -44,7 +44,7 @@ void cp_progress(void *ctx, size_t bytes)
 	c->shown = true;
 	(void)snprintf(name, sizeof(name), "%s", c->name ? c->name : "");
 	if (buf_printf(&line, "\r\033[K%10s  ", format_size(c->bytes, size, sizeof(size))) == 0 &&
-	    cli_append_harmless(&line, name, text_utf8_whole(name, strlen(name))) == 0)
+	    text_append_harmless(&line, name, text_utf8_whole(name, strlen(name))) == 0)
 		(void)fd_write_all(STDERR_FILENO, line.data, line.len);
 }
 

@@ -5,6 +5,7 @@
 #include "base/fd.h"
 #include "base/json.h"
 #include "base/parse.h"
+#include "base/text.h"
 #include "cli/cli.h"
 
 #include <stdio.h>
@@ -22,7 +23,7 @@ static int add_line(struct buf *out, const char *label, const char *text)
 	if (r == 0)
 		r = buf_printf(out, "%-13s ", label);
 	if (r == 0 && copy.len > 0)
-		r = cli_append_harmless(out, copy.data, copy.len);
+		r = text_append_harmless(out, copy.data, copy.len);
 	return r < 0 ? r : buf_append_str(out, "\n");
 }
 

@@ -5,6 +5,7 @@
 #include "base/fd.h"
 #include "base/json.h"
 #include "base/strv.h"
+#include "base/text.h"
 #include "cli/options.h"
 #include "cli/remote.h"
 #include "core/error.h"
@@ -92,7 +93,7 @@ static const char *cell(struct listing *l, const struct json *rt, const char *na
 	if (!text)
 		return NULL;
 	if (buf_append_str(&copy, text) < 0 ||
-	    cli_append_harmless(&harmless, copy.data, copy.len) < 0 ||
+	    text_append_harmless(&harmless, copy.data, copy.len) < 0 ||
 	    strv_add(&l->cells, buf_str(&harmless)) < 0)
 		return "?";
 	return l->cells.items[l->cells.len - 1];

@@ -3,6 +3,7 @@
 #include "base/attr.h"
 #include "base/buf.h"
 #include "base/fd.h"
+#include "base/text.h"
 #include "cli/cli.h"
 
 #include <assert.h>
@@ -26,7 +27,7 @@ int table_add(struct table *t, const char *cell, struct cay_error *err)
 	int r = buf_append_str(&text, cell && cell[0] ? cell : "-");
 
 	if (r == 0)
-		r = cli_append_harmless(&harmless, text.data, text.len);
+		r = text_append_harmless(&harmless, text.data, text.len);
 	if (r == 0)
 		r = strv_add(&t->cells, buf_str(&harmless));
 	return r < 0 ? cay_fail(err, CAY_E_TOO_LARGE, -r, "make the table") : 0;

@@ -133,11 +133,12 @@ static int set_limits(void)
 	return !CONFINE_SANITIZED && setrlimit(RLIMIT_AS, &memory) < 0 ? -errno : 0;
 }
 
-/* A descriptor that the job has not named is not there. */
+/* A descriptor that the job has not named is not there; standard error is for sanitizers. */
 static int close_others(const struct child_job *job, int tell, int told, int ready)
 {
 	int keep[CHILD_FDS_MAX + 3];
 	size_t n = 0;
+	int r;
 
 	if (job->n_fds > CHILD_FDS_MAX)
 		return -E2BIG;
@@ -148,7 +149,8 @@ static int close_others(const struct child_job *job, int tell, int told, int rea
 		keep[n++] = told;
 	if (ready >= 0)
 		keep[n++] = ready;
-	return fd_close_others(keep, n);
+	r = fd_mute();
+	return r < 0 ? r : fd_close_others(keep, n);
 }
 
 static int prepare(const struct child_job *job, int tell, int told, int ready, pid_t parent)

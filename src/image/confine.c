@@ -23,7 +23,6 @@ static const char *const trees[] = {
 	"fchmod",
 	"fchown",
 	"fchownat",
-	"fcntl",
 	"fsetxattr",
 	"ftruncate",
 	"getcwd",
@@ -51,11 +50,13 @@ static const char *const trees[] = {
 
 static const char *const merging[] = {"chdir", "chroot", "fchdir", NULL};
 
-/* Of nodes only FIFOs. */
-static int allow_fifos(void *filter)
+/* Of nodes only FIFOs; and no fd by which others get signals. */
+static int allow_some(void *filter)
 {
-	return seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(mknodat), 1,
-				SCMP_A2_32(SCMP_CMP_MASKED_EQ, S_IFMT, S_IFIFO));
+	int r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(mknodat), 1,
+				 SCMP_A2_32(SCMP_CMP_MASKED_EQ, S_IFMT, S_IFIFO));
+
+	return r < 0 ? r : confine_to_own_signals(filter);
 }
 
 static int confine_kind(enum child_kind kind)
@@ -66,7 +67,7 @@ static int confine_kind(enum child_kind kind)
 
 	if (kind == CHILD_READER)
 		return confine_to_calls(reader, NULL);
-	return confine_to_calls(kind == CHILD_MERGER ? merger : writer, allow_fifos);
+	return confine_to_calls(kind == CHILD_MERGER ? merger : writer, allow_some);
 }
 
 static int confine_to_trees(const struct child_job *job)

@@ -123,7 +123,7 @@ static _noreturn_ void become(int channel, pid_t parent)
 
 	(void)signal(SIGINT, SIG_IGN); /* a terminal's; the parent ends us */
 	(void)signal(SIGPIPE, SIG_IGN);
-	if (fd_close_others(&d.channel, 1) < 0)
+	if (fd_mute() < 0 || fd_close_others(&d.channel, 1) < 0)
 		_exit(1);
 	if (read_authorities(&d.authorities, &report.err) < 0)
 		goto failed;

@@ -59,11 +59,11 @@ static int failed(struct unpacking *u, int sys_errno)
 	return refuse(u, CAY_E_INVALID, sys_errno, "can't be unpacked");
 }
 
-static int too_large(struct unpacking *u, const char *what)
+int layer_too_large(struct cay_error *err, const char *what)
 {
-	(void)cay_fail(u->err, CAY_E_TOO_LARGE, 0, "the layer has %s", what);
-	return cay_hint(u->err, "cay image prune makes room; [images] budget in the settings is "
-				"the most that images may take");
+	(void)cay_fail(err, CAY_E_TOO_LARGE, 0, "the layer has %s", what);
+	return cay_hint(err, "cay image prune makes room; [images] budget in the settings is "
+			     "the most that images may take");
 }
 
 static la_ssize_t get_input(struct archive *a, void *ctx, const void **ret)
@@ -94,7 +94,7 @@ static int fail_archive(struct unpacking *u)
 	const char *why = archive_error_string(u->archive);
 
 	if (u->read_error == EFBIG)
-		return too_large(u, "more in it than there is room for");
+		return layer_too_large(u->err, "more in it than there is room for");
 	(void)cay_fail(u->err, CAY_E_INVALID, 0, "the layer is no tar that can be read: %s",
 		       why ? why : "out of memory");
 	text_flatten(u->err->text, strlen(u->err->text));
@@ -104,7 +104,7 @@ static int fail_archive(struct unpacking *u)
 static int add_bytes(struct unpacking *u, uint64_t bytes)
 {
 	if (bytes > u->limits->bytes || u->count.bytes > u->limits->bytes - bytes)
-		return too_large(u, "more in it than there is room for");
+		return layer_too_large(u->err, "more in it than there is room for");
 	u->count.bytes += bytes;
 	return 0;
 }
@@ -198,7 +198,8 @@ static int set_xattrs(struct unpacking *u, struct archive_entry *e, int fd)
 		if (size > LAYER_XATTR_MAX)
 			return refuse(u, CAY_E_INVALID, 0, "has too large an attribute");
 		/* A file system without any, or without room for more: as if it had none. */
-		if (fsetxattr(fd, name, value, size, 0) < 0 && errno != EOPNOTSUPP)
+		if (fsetxattr(fd, name, value, size, 0) < 0 && errno != EOPNOTSUPP &&
+		    errno != ENOSPC && errno != E2BIG)
 			return failed(u, errno);
 	}
 	return 0;
@@ -214,7 +215,8 @@ static int write_data(struct unpacking *u, int fd, la_int64_t size)
 
 	while ((r = archive_read_data_block(u->archive, &data, &n, &at)) == ARCHIVE_OK ||
 	       r == ARCHIVE_WARN) {
-		if (add_bytes(u, n) < 0)
+		/* A piece behind a hole begins a block of its own. */
+		if (add_bytes(u, n) < 0 || (at != end && add_bytes(u, LAYER_BLOCK) < 0))
 			return -1;
 		if (at != end && lseek(fd, at, SEEK_SET) < 0)
 			return failed(u, errno);
@@ -248,11 +250,15 @@ static int open_new(struct unpacking *u, mode_t mode, int *ret_fd)
 static int make_file(struct unpacking *u, struct archive_entry *e)
 {
 	const struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, mtime_of(e)};
+	/* Attributes are only for those who may write to it. */
+	mode_t mode = mode_of(u, e, false), first = mode | 0200;
 	_cleanup_(fd_closep) int fd = -1;
 
-	if (open_new(u, mode_of(u, e, false), &fd) < 0 || set_xattrs(u, e, fd) < 0 ||
+	if (open_new(u, first, &fd) < 0 || set_xattrs(u, e, fd) < 0 ||
 	    write_data(u, fd, archive_entry_size(e)) < 0 || set_owner(u, e) < 0)
 		return -1;
+	if (first != mode && fchmod(fd, mode) < 0)
+		return failed(u, errno);
 	return futimens(fd, times) < 0 ? failed(u, errno) : 0;
 }
 
@@ -317,7 +323,7 @@ static int make_hard_link(struct unpacking *u, const char *raw)
 	char target[PATH_MAX];
 	const char *leaf;
 	struct stat st, own;
-	int dir;
+	int dir, r;
 
 	if (cursor_plain(raw, target) < 0 || !target[0] ||
 	    cursor_go(&u->from, target, &dir, &leaf) < 0 ||
@@ -325,11 +331,18 @@ static int make_hard_link(struct unpacking *u, const char *raw)
 	    fstatat(dir, leaf, &st, AT_SYMLINK_NOFOLLOW) < 0 || S_ISDIR(st.st_mode))
 		return refuse(u, CAY_E_INVALID, 0,
 			      "is a hard link to what is no file of the layer");
+	if (st.st_nlink >= LAYER_LINKS_MAX)
+		return refuse(u, CAY_E_INVALID, 0,
+			      "is a hard link to a file that has too many already");
 	if (fstatat(u->dir, u->leaf, &own, AT_SYMLINK_NOFOLLOW) == 0) {
 		if (own.st_ino == st.st_ino && own.st_dev == st.st_dev)
 			return 0;
+		/* Where it was a directory, we may have stood in it. */
 		if (clear_name(u) < 0)
 			return -1;
+		r = cursor_go(&u->from, target, &dir, &leaf);
+		if (r < 0)
+			return failed(u, -r);
 	}
 	return linkat(dir, leaf, u->dir, u->leaf, 0) < 0 ? failed(u, errno) : 0;
 }
@@ -415,7 +428,7 @@ static int unpack_entry(struct unpacking *u, struct archive_entry *e)
 	int r;
 
 	if (++u->count.entries > u->limits->entries)
-		return too_large(u, "too many entries");
+		return layer_too_large(u->err, "too many entries");
 	(void)snprintf(u->path, sizeof(u->path), "%s", raw ? raw : "?");
 	if (!raw)
 		return refuse(u, CAY_E_INVALID, 0, "has a name that can't be read");

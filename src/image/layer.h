@@ -15,6 +15,7 @@
 #define LAYER_DEPTH_MAX   256
 #define LAYER_ENTRIES_MAX (2u << 20)
 #define LAYER_XATTR_MAX   65536 /* of one value */
+#define LAYER_LINKS_MAX   16000 /* names of one file: a merge copies what has all it can have */
 
 #define LAYER_WHITEOUT ".wh."         /* NAME behind it is not in this layer, nor in those below */
 #define LAYER_RESERVED ".wh..wh."     /* and no names that end so */
@@ -38,6 +39,9 @@ struct layer_count {
 /* tar_fd: a tar, not compressed, read to its end. tree_fd: an empty directory. */
 int layer_unpack(int tar_fd, int tree_fd, const struct layer_limits *limits,
 		 struct layer_count *ret, struct cay_error *err);
+
+/* "the layer has WHAT", and what can be done about it. Returns -1. */
+int layer_too_large(struct cay_error *err, const char *what);
 
 /* Of a layer's tree that is there. 0 or -errno. */
 int layer_count_read(int tree_fd, struct layer_count *ret);

@@ -153,19 +153,42 @@ int layer_unpack_into(const struct store *s, const struct image_layer *layer, in
 			ret->diff_id, layer->diff_id);
 }
 
+/* Once more, under the lock: others were given the same room at the same time. */
+static int check_budget(const struct store *s, int tree, struct cay_error *err)
+{
+	struct layer_count count;
+	uint64_t left;
+	int r = layer_count_read(tree, &count);
+
+	if (r < 0)
+		return cay_fail(err, CAY_E_INTERNAL, -r, "see how large the layer is");
+	if (store_left(s, &left, err) < 0)
+		return -1;
+	return count.bytes > left ? layer_too_large(err, "more in it than there is room for") : 0;
+}
+
 /* Synced before it has its name: a crash shows all of it or nothing. */
-static int name_it(struct store *s, const struct staging *staging, const char *diff_id,
+static int name_it(struct store *s, const struct staging *staging, int tree, const char *diff_id,
 		   struct cay_error *err)
 {
 	char path[STORE_FILE_SIZE];
+	int r;
 
 	(void)snprintf(path, sizeof(path), "layers/%.64s", diff_id);
 	if (syncfs(staging->fd) < 0)
 		return cay_fail(err, CAY_E_INTERNAL, errno, "sync the image store");
 	/* Somebody may have been faster with one whose digest was not known before. */
-	if (renameat(staging->fd, STAGING_TREE, s->dir, path) < 0 && errno != ENOTEMPTY &&
+	if (store_has_layer(s, diff_id))
+		return 0;
+	if (store_lock(s, err) < 0)
+		return -1;
+	r = check_budget(s, tree, err);
+	if (r == 0 && renameat(staging->fd, STAGING_TREE, s->dir, path) < 0 && errno != ENOTEMPTY &&
 	    errno != EEXIST)
-		return cay_fail(err, CAY_E_INTERNAL, errno, "keep the layer");
+		r = cay_fail(err, CAY_E_INTERNAL, errno, "keep the layer");
+	store_unlock(s);
+	if (r < 0)
+		return -1;
 	return store_has_layer(s, diff_id)
 		       ? 0
 		       : cay_fail(err, CAY_E_INTERNAL, 0, "the layer sha256:%s went away", diff_id);
@@ -192,7 +215,7 @@ int layer_add(struct store *s, const struct image_layer *layer, const struct pro
 			r = layer_unpack_into(s, layer, tree, progress, &got, err);
 		if (r == 0) {
 			memcpy(ret_diff_id, got.diff_id, IMAGE_ID_SIZE);
-			r = name_it(s, &staging, got.diff_id, err);
+			r = name_it(s, &staging, tree, got.diff_id, err);
 		}
 	}
 	staging_drop(&staging);

@@ -9,6 +9,7 @@
 #include "base/fd.h"
 #include "base/json.h"
 #include "base/parse.h"
+#include "base/text.h"
 #include "image/call.h"
 #include "image/images.h"
 #include "image/store.h"
@@ -65,15 +66,25 @@ void call_say(const struct image_call *call, const char *event, const char *id, 
 	call_event(j);
 }
 
-static int complain(const struct image_call *call, const struct cay_error *err)
+/* Images and registries have a hand in what it says, and a child that was taken over. */
+static int complain(const struct image_call *call, struct cay_error *err)
 {
 	_cleanup_(json_freep) struct json *j = NULL;
+	_cleanup_(buf_done) struct buf line = BUF(LINE_MAX_BYTES);
+	bool hint = err->hint[0];
 
+	text_flatten(err->text, strlen(err->text));
+	text_flatten(err->hint, strlen(err->hint));
 	if (call->json) {
 		j = cay_error_json(err, NULL);
 		call_event(j);
 	}
-	(void)fprintf(stderr, err->hint[0] ? "cay: %s (%s)\n" : "cay: %s\n", err->text, err->hint);
+	if (buf_append_str(&line, "cay: ") == 0 &&
+	    text_append_harmless(&line, err->text, strlen(err->text)) == 0 &&
+	    buf_append_str(&line, hint ? " (" : "") == 0 &&
+	    text_append_harmless(&line, err->hint, strlen(err->hint)) == 0 &&
+	    buf_append_str(&line, hint ? ")\n" : "\n") == 0)
+		(void)fd_write_all(STDERR_FILENO, line.data, line.len);
 	return err->exit_code;
 }
 

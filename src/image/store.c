@@ -254,25 +254,38 @@ static void add_file(void *ctx, int dir_fd, const char *name)
 		*(uint64_t *)ctx += (uint64_t)st.st_blocks * 512;
 }
 
+static int fail_room(int r, struct cay_error *err)
+{
+	return cay_fail(err, CAY_E_INTERNAL, -r, "see how much room the image store has");
+}
+
+int store_left(const struct store *s, uint64_t *ret_bytes, struct cay_error *err)
+{
+	uint64_t used = 0;
+	int r;
+
+	*ret_bytes = UINT64_MAX;
+	if (s->budget_bytes == 0)
+		return 0;
+	r = store_each(s, "layers", add_layer, &used);
+	if (r == 0)
+		r = store_each(s, "partial", add_file, &used);
+	*ret_bytes = s->budget_bytes > used ? s->budget_bytes - used : 0;
+	return r < 0 ? fail_room(r, err) : 0;
+}
+
 int store_room(const struct store *s, uint64_t *ret_bytes, uint64_t *ret_inodes,
 	       struct cay_error *err)
 {
 	struct statvfs fs;
-	uint64_t used = 0;
-	int r = fstatvfs(s->dir, &fs) < 0 ? -errno : 0;
+	uint64_t free_bytes;
 
-	if (r == 0)
-		r = store_each(s, "layers", add_layer, &used);
-	if (r == 0)
-		r = store_each(s, "partial", add_file, &used);
-	if (r < 0)
-		return cay_fail(err, CAY_E_INTERNAL, -r, "see how much room the image store has");
-	*ret_bytes = (uint64_t)fs.f_bavail * fs.f_frsize;
-	if (s->budget_bytes > 0) {
-		uint64_t left = s->budget_bytes > used ? s->budget_bytes - used : 0;
-
-		*ret_bytes = left < *ret_bytes ? left : *ret_bytes;
-	}
+	if (store_left(s, ret_bytes, err) < 0)
+		return -1;
+	if (fstatvfs(s->dir, &fs) < 0)
+		return fail_room(-errno, err);
+	free_bytes = (uint64_t)fs.f_bavail * fs.f_frsize;
+	*ret_bytes = free_bytes < *ret_bytes ? free_bytes : *ret_bytes;
 	/* Some file systems have as many as fit, and say 0. */
 	*ret_inodes = fs.f_files > 0 ? fs.f_favail / INODES_SHARE : UINT64_MAX;
 	return 0;

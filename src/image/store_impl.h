@@ -38,6 +38,9 @@ bool store_is_still(int fd, int dir_fd, const char *name);
 typedef void store_each_fn(void *ctx, int dir_fd, const char *name);
 int store_each(const struct store *s, const char *subdir, store_each_fn *fn, void *ctx);
 
+/* What the budget leaves, whatever the disk has; UINT64_MAX without one. */
+int store_left(const struct store *s, uint64_t *ret_bytes, struct cay_error *err);
+
 /* How many bytes may still be written. */
 int store_room(const struct store *s, uint64_t *ret_bytes, uint64_t *ret_inodes,
 	       struct cay_error *err);

@@ -167,6 +167,20 @@ def test_layout_that_leads_out(root_stock, place):
     root_stock.nothing()
 
 
+@pytest.mark.parametrize("options", [[], ["--json"]], ids=["plain", "json"])
+@pytest.mark.parametrize("hostile", ["\x1b]0;owned\x07", "\x9b2J", "\u202egnp.exe", "\x1b[31m"], ids=ascii)
+@pytest.mark.parametrize("where", ["name", "user"])
+def test_says_nothing_to_the_terminal(root_stock, place, hostile, where, options):
+    """What an image is called, and whose it is, is shown where it is wrong, and does nothing there."""
+    name, user = (f"tests/a{hostile}b:1", None) if where == "name" else (NAME, f"a{hostile}b")
+    layout(place / "layout", {name: Image(busybox(), **({"user": user} if user else {}))})
+    done = root_stock.image("load", *options, place / "layout")
+    assert done.rc == OURS and "a" in done.errors
+    shown = done.errors + done.text
+    assert not [c for c in shown if c in hostile and not c.isascii() or ord(c) < 32 and c != "\n"], ascii(shown)
+    root_stock.nothing()
+
+
 def test_platform_of_a_layout(root_stock, place):
     mine, other = Image(busybox()), Image(busybox(), architecture=makers.ELSEWHERE)
     layout(place / "layout", {NAME: Index(other, mine)})

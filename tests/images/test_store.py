@@ -106,6 +106,30 @@ def test_attributes(stock, place):
     assert os.getxattr(stock.root(NAME) / "x", "user.note") == b"hello"
 
 
+def test_attributes_of_what_nobody_may_write_to(stock, place):
+    tree = Tree().file("x", "x", 0o444, xattrs={"user.note": "hello"}).data
+    load(stock, place, Image(busybox(), tree)).ok()
+    assert stat.S_IMODE((stock.root(NAME) / "x").stat().st_mode) == 0o444
+    assert os.getxattr(stock.root(NAME) / "x", "user.note") == b"hello"
+
+
+def test_attributes_that_do_not_fit(stock, place):
+    """More than the file system has room for: the file is there all the same."""
+    tree = Tree().file("x", "x", xattrs={f"user.{n}": "v" * 60000 for n in range(8)}).data
+    load(stock, place, Image(busybox(), tree)).ok()
+    assert (stock.root(NAME) / "x").read_text() == "x"
+
+
+def test_names_of_one_file(root_stock, place):
+    """A merge would copy what has more names than a file can have, and copies are nobody's room."""
+    tree = Tree().file("0", "x")
+    for n in range(1, 16001):
+        tree.link(str(n), "0")
+    done = load(root_stock, place, Image(tree.data))
+    assert done.rc == OURS and "too many" in done.errors, done.errors
+    root_stock.nothing()
+
+
 def test_owners_are_of_the_fixed_range(root_stock, place):
     tree = Tree().file("a", owner=0).file("b", owner=1234).directory("c", owner=65535).symlink("d", "a").data
     load(root_stock, place, Image(busybox(), tree)).ok()
@@ -166,6 +190,24 @@ def test_budget(stock, place):
     stock.nothing()
     assert stock.entries("layers") == []
     load(stock, place, Image(Tree().file("small", os.urandom(1 << 20)).data)).ok()
+    stock.check(1)
+
+
+def test_budget_of_two_at_once(stock):
+    """Each fits alone: both are unpacking before either is in the store."""
+    stock.configure("budget = 4m\n")
+    trees = [Tree().file("big", os.urandom(3 << 20)).data for _ in range(2)]
+    both = [stock.start("image", "import", f"localhost/{n}:1", "-") for n in range(2)]
+    for cay, tree in zip(both, trees):
+        cay.stdin.write(tree[:2 << 20])
+        cay.stdin.flush()
+    done = []
+    for cay, tree in zip(both, trees):
+        _, errors = cay.communicate(tree[2 << 20:], timeout=60)
+        done.append((cay.returncode, errors))
+    assert sorted(rc for rc, _ in done) == [0, OURS], done
+    assert any(b"room" in errors and b"budget" in errors for _, errors in done), done
+    assert len(stock.entries("layers")) == 1
     stock.check(1)
 
 

@@ -16,11 +16,19 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 static char place[] = "/tmp/cay-test-child-XXXXXX";
 static pid_t tests_pid;
+
+static bool is_null(int fd)
+{
+	struct stat st;
+
+	return fstat(fd, &st) == 0 && S_ISCHR(st.st_mode) && st.st_rdev == makedev(1, 3);
+}
 
 /* What a writer may do, and then what nobody is to: each that works is named. */
 static int attack(void *ctx, int tell _unused_, struct buf *result, struct cay_error *err)
@@ -30,6 +38,10 @@ static int attack(void *ctx, int tell _unused_, struct buf *result, struct cay_e
 
 	if (fcntl(trees[1], F_GETFD) >= 0)
 		(void)buf_append_str(result, "fd ");
+	if (!is_null(STDIN_FILENO) || !is_null(STDOUT_FILENO))
+		(void)buf_append_str(result, "streams ");
+	if (!CONFINE_SANITIZED && fcntl(trees[0], F_SETOWN, getpid()) == 0)
+		(void)buf_append_str(result, "owner ");
 	if (openat(trees[0], "own", O_WRONLY | O_CREAT | O_CLOEXEC, 0600) < 0)
 		return cay_fail(err, CAY_E_INTERNAL, errno, "write to its tree");
 	if (open("/etc/passwd", O_RDONLY | O_CLOEXEC) >= 0)
@@ -97,14 +109,22 @@ static void check_confined(bool one_id)
 	_cleanup_(buf_done) struct buf result = BUF(4096);
 	struct child c;
 	struct cay_error err;
-	int trees[2];
+	int trees[2], pipes[2], in;
 
+	/* Whatever the tests themselves were started with. */
+	assert_int_equal(pipe2(pipes, O_CLOEXEC), 0);
+	in = dup(STDIN_FILENO);
+	assert_true(in >= 0 && dup2(pipes[0], STDIN_FILENO) >= 0);
 	open_trees(trees, one_id);
 	assert_int_equal(start(&c, CHILD_WRITER, one_id, trees), 0);
 	if (child_wait(&c, NULL, NULL, &result, &err) < 0)
 		fail_msg("%s", err.text);
 	assert_string_equal(buf_str(&result), "");
 	close_trees(trees);
+	assert_true(dup2(in, STDIN_FILENO) >= 0);
+	(void)close(in);
+	(void)close(pipes[0]);
+	(void)close(pipes[1]);
 }
 
 static void as_its_user(void **state _unused_)

@@ -184,6 +184,18 @@ static void later_entries_replace(void **state _unused_)
 	assert_true(S_ISLNK(st.st_mode));
 }
 
+/* The link's target is in the directory that its name was before, and where the last one led. */
+static void links_replace_directories(void **state _unused_)
+{
+	_cleanup_(fd_closep) int tree = -1;
+	struct cay_error err;
+
+	if (UNPACK("l", &tree, &err, {"a/b/x", AE_IFREG, "one", 0}, {"a/h", 0, "a/b/x", 0},
+		   {"a/d", AE_IFDIR, NULL, 0}, {"a/d", 0, "a/b/x", 0}) < 0)
+		fail_msg("%s", err.text);
+	check_text(tree, "a/d", "one");
+}
+
 static void refused(void **state _unused_)
 {
 	static const struct {
@@ -243,6 +255,49 @@ static void limits_hold(void **state _unused_)
 	limits.bytes--;
 	assert_int_equal(unpack_with(&limits, "bytes", three, 3, &bytes, &count, &err), -1);
 	assert_int_equal(err.code, CAY_E_TOO_LARGE);
+}
+
+#define PIECES 100
+
+/* A byte, a hole of more than a block, and so on: a file that takes a block for each. */
+static int make_sparse_tar(void)
+{
+	const la_int64_t apart = 4 * (la_int64_t)LAYER_BLOCK;
+	static char bytes[TAR_BYTES], data[PIECES * 4 * LAYER_BLOCK];
+	struct archive *a = archive_write_new();
+	struct archive_entry *e = archive_entry_new();
+	size_t used = 0;
+	int fd;
+
+	assert_int_equal(archive_write_set_format_pax(a), ARCHIVE_OK);
+	assert_int_equal(archive_write_open_memory(a, bytes, sizeof(bytes), &used), ARCHIVE_OK);
+	archive_entry_set_pathname(e, "sparse");
+	archive_entry_set_filetype(e, AE_IFREG);
+	archive_entry_set_perm(e, 0644);
+	archive_entry_set_size(e, sizeof(data));
+	for (la_int64_t i = 0; i < PIECES; i++)
+		archive_entry_sparse_add_entry(e, i * apart, 1);
+	assert_int_equal(archive_write_header(a, e), ARCHIVE_OK);
+	assert_true(archive_write_data(a, data, sizeof(data)) >= 0);
+	archive_entry_free(e);
+	assert_int_equal(archive_write_free(a), ARCHIVE_OK);
+	fd = fd_sealed("tar", bytes, used);
+	assert_true(fd >= 0 && used < sizeof(data) / 8);
+	return fd;
+}
+
+static void pieces_count_as_blocks(void **state _unused_)
+{
+	_cleanup_(fd_closep) int tar = make_sparse_tar(), tree = make_dir("l");
+	struct layer_count count;
+	struct cay_error err;
+	struct stat st;
+
+	assert_int_equal(layer_unpack(tar, tree, &plenty, &count, &err), 0);
+	assert_int_equal(fstatat(tree, "sparse", &st, 0), 0);
+	assert_int_equal(st.st_size, PIECES * 4 * LAYER_BLOCK);
+	assert_true(count.bytes >= PIECES * LAYER_BLOCK);
+	assert_true(count.bytes >= (uint64_t)st.st_blocks * 512);
 }
 
 static void bits_and_times(void **state _unused_)
@@ -343,8 +398,10 @@ int main(void)
 		cmocka_unit_test_setup_teardown(plain_names, begin, end),
 		cmocka_unit_test_setup_teardown(whiteouts_are_kept, begin, end),
 		cmocka_unit_test_setup_teardown(later_entries_replace, begin, end),
+		cmocka_unit_test_setup_teardown(links_replace_directories, begin, end),
 		cmocka_unit_test_setup_teardown(refused, begin, end),
 		cmocka_unit_test_setup_teardown(limits_hold, begin, end),
+		cmocka_unit_test_setup_teardown(pieces_count_as_blocks, begin, end),
 		cmocka_unit_test_setup_teardown(bits_and_times, begin, end),
 		cmocka_unit_test_setup_teardown(merged, begin, end),
 		cmocka_unit_test_setup_teardown(finished, begin, end),

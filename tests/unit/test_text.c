@@ -305,15 +305,40 @@ static void filter_is_bounded(void **state)
 	assert_int_equal(text_filter_feed(&f, &out, "abcd", 4), -EFBIG);
 }
 
+static void flattens(void **state)
+{
+	/* ESC and BEL, a line break, CSI as C1, U+202E; and what only has such bytes in it. */
+	char text[] = "a\x1b]0;b\x07\nc\xc2\x9b"
+		      "2J\xe2\x80\xae"
+		      "d\xc3\x9b\xc2\xa0";
+	_cleanup_(buf_done) struct buf out = BUF(256);
+	char bare[] = "e\x9b"
+		      "f\x1b[31mg";
+
+	(void)state;
+	text_flatten(text, strlen(text));
+	assert_string_equal(text, "a?]0;b? c??2J???d\xc3\x9b\xc2\xa0");
+	assert_int_equal(text_append_harmless(&out, bare, strlen(bare)), 0);
+	assert_string_equal(buf_str(&out), "e\xef\xbf\xbd"
+					   "f?[31mg");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(knows_utf8),          cmocka_unit_test(mends_utf8),
-		cmocka_unit_test(mending_is_bounded),  cmocka_unit_test(encodes_base64),
-		cmocka_unit_test(encodes_long_base64), cmocka_unit_test(decodes_base64),
-		cmocka_unit_test(base64_comes_back),   cmocka_unit_test(filters_terminal_output),
-		cmocka_unit_test(filters_nul_bytes),   cmocka_unit_test(holds_back),
-		cmocka_unit_test(filters_noise),       cmocka_unit_test(filter_is_bounded),
+		cmocka_unit_test(knows_utf8),
+		cmocka_unit_test(mends_utf8),
+		cmocka_unit_test(mending_is_bounded),
+		cmocka_unit_test(encodes_base64),
+		cmocka_unit_test(encodes_long_base64),
+		cmocka_unit_test(decodes_base64),
+		cmocka_unit_test(base64_comes_back),
+		cmocka_unit_test(filters_terminal_output),
+		cmocka_unit_test(filters_nul_bytes),
+		cmocka_unit_test(holds_back),
+		cmocka_unit_test(filters_noise),
+		cmocka_unit_test(filter_is_bounded),
+		cmocka_unit_test(flattens),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
