@@ -199,20 +199,10 @@ static int get_manifests(struct pulled *p, struct cay_error *err)
 	return r;
 }
 
-/* From the store, where it is there; what is in a file there is checked, too. */
-static bool config_is_here(struct pulled *p)
-{
-	char path[sizeof("configs/.json") + IMAGE_ID_SIZE];
-	struct cay_error err;
-
-	(void)snprintf(path, sizeof(path), "configs/%s.json", p->manifest.config.digest);
-	if (fd_read_file_at(store_fd(p->call->store), path, &p->parts.config) == 0 &&
-	    check_digest(&p->parts.config, p->manifest.config.digest, "configuration", &err) == 0)
-		return true;
-	buf_done(&p->parts.config);
-	return false;
-}
-
+/*
+ * Never from the store, though it may be there: who serves a manifest has to have what it names, or
+ * whoever knows an image's id could give that image another name.
+ */
 static int get_config(struct pulled *p, struct cay_error *err)
 {
 	const struct descriptor *d = &p->manifest.config;
@@ -220,9 +210,8 @@ static int get_config(struct pulled *p, struct cay_error *err)
 	struct fetch_report report;
 
 	(void)snprintf(order.reference, sizeof(order.reference), "%s", d->digest);
-	if (!config_is_here(p) &&
-	    (bring(p, &order, &p->parts.config, &report, err) < 0 ||
-	     check_digest(&p->parts.config, d->digest, "configuration", err) < 0))
+	if (bring(p, &order, &p->parts.config, &report, err) < 0 ||
+	    check_digest(&p->parts.config, d->digest, "configuration", err) < 0)
 		return -1;
 	if (image_config_parse(buf_str(&p->parts.config), p->parts.config.len, &p->config, err) < 0)
 		return -1;
