@@ -203,8 +203,8 @@ void fetcher_report(const struct fetcher *f, struct fetch_report *ret)
 	}
 	ret->type[sizeof(ret->type) - 1] = '\0';
 	ret->digest[sizeof(ret->digest) - 1] = '\0';
-	if (ret->news != FETCH_MORE && ret->news != FETCH_DONE) {
+	if (ret->news != FETCH_MORE && ret->news != FETCH_DONE)
 		ret->news = FETCH_FAILED;
-		cay_error_mend(&ret->err);
-	}
+	/* Whatever it calls it: news of one that has nothing to do are an error, too. */
+	cay_error_mend(&ret->err);
 }
