@@ -62,8 +62,7 @@ static int failed(struct unpacking *u, int sys_errno)
 static int too_large(struct unpacking *u, const char *what)
 {
 	(void)cay_fail(u->err, CAY_E_TOO_LARGE, 0, "the layer has %s", what);
-	return cay_hint(u->err, "cay image prune makes room; [images] budget in the settings is "
-				"the most that images may take");
+	return cay_hint(u->err, LAYER_ROOM_HINT);
 }
 
 static la_ssize_t get_input(struct archive *a, void *ctx, const void **ret)

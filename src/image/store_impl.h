@@ -38,10 +38,6 @@ bool store_is_still(int fd, int dir_fd, const char *name);
 typedef void store_each_fn(void *ctx, int dir_fd, const char *name);
 int store_each(const struct store *s, const char *subdir, store_each_fn *fn, void *ctx);
 
-/* How many bytes may still be written. */
-int store_room(const struct store *s, uint64_t *ret_bytes, uint64_t *ret_inodes,
-	       struct cay_error *err);
-
 /* Small files: whole, or not at all. */
 int store_put(const struct store *s, const char *path, const void *data, size_t len,
 	      struct cay_error *err);
