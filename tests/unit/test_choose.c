@@ -211,7 +211,11 @@ static void a_key_has_what_its_bounds_say(void **state)
 	settings.key = &host;
 	is_chosen("sh", NULL, IMAGE_HOST, "");
 	is_refused("python@3.10", NULL, CAY_E_RUNTIME, "python 3.10 is not here", "");
-	is_refused(NULL, "bbbbbbbbbbbb", CAY_E_POLICY, "not for this key", "");
+	/* By an id: as if there were none. */
+	is_refused(NULL, "bbbbbbbbbbbb", CAY_E_IMAGE, "the image bbbbbbbbbbbb:latest is not here",
+		   "`cay image list`");
+	is_refused(NULL, "cccccccccccc", CAY_E_IMAGE, "the image cccccccccccc:latest is not here",
+		   "`cay image list`");
 	is_refused(NULL, "docker.io/library/host", CAY_E_POLICY, "not for this key", "");
 }
 
