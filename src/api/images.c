@@ -89,8 +89,9 @@ static int find_image(struct exchange *x, const char *text, struct json **ret,
 	if (image_name_resolve(&s, text, name, err) < 0 || find_dir(x, dir, err) < 0 ||
 	    images_find(dir, name, &image, err) < 0)
 		return -1;
+	/* Nor is a key told that there is one it may not see. */
 	if (image_may_use(&s, name, image, err) < 0)
-		return -1;
+		return s.key ? images_fail_missing(name, err) : -1;
 	*ret = image_json(image);
 	return 0;
 }

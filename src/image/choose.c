@@ -36,7 +36,9 @@ static int find_image(const struct settings *s, struct image_choice *c, struct c
 		return 0;
 	if (find_dir(s, dir, err) < 0 || images_find(dir, c->name, &c->image, err) < 0)
 		return -1;
-	return by_id ? image_may_use(s, c->name, c->image, err) : 0;
+	if (!by_id || image_may_use(s, c->name, c->image, err) == 0)
+		return 0;
+	return s->key ? images_fail_missing(c->name, err) : -1;
 }
 
 int image_choose_named(const struct settings *s, const struct spec *spec, struct image_choice *ret,

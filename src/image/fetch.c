@@ -115,7 +115,7 @@ static int read_authorities(struct buf *ret, struct cay_error *err)
 	return r < 0 ? cay_fail(err, CAY_E_INVALID, -r, "read $SSL_CERT_FILE, %.200s", file) : 0;
 }
 
-static _noreturn_ void become(int channel, pid_t parent)
+static _noreturn_ void become(int channel, pid_t parent, uint64_t file_bytes)
 {
 	struct desk d = {.channel = channel, .authorities = BUF(AUTHORITIES_MAX)};
 	struct fetch_report report = {.news = FETCH_FAILED};
@@ -123,6 +123,7 @@ static _noreturn_ void become(int channel, pid_t parent)
 
 	(void)signal(SIGINT, SIG_IGN); /* a terminal's; the parent ends us */
 	(void)signal(SIGPIPE, SIG_IGN);
+	(void)signal(SIGXFSZ, SIG_IGN); /* it is an error as others are */
 	if (fd_mute() < 0 || fd_close_others(&d.channel, 1) < 0)
 		_exit(1);
 	if (read_authorities(&d.authorities, &report.err) < 0)
@@ -135,7 +136,7 @@ static _noreturn_ void become(int channel, pid_t parent)
 		(void)cay_fail(&report.err, CAY_E_INTERNAL, -r, "give up rights to download");
 		goto failed;
 	}
-	if (fetch_confine(&report.err) < 0)
+	if (fetch_confine(file_bytes, &report.err) < 0)
 		goto failed;
 	serve(&d);
 failed:
@@ -143,7 +144,7 @@ failed:
 	_exit(1);
 }
 
-int fetcher_start(struct fetcher *ret, struct cay_error *err)
+int fetcher_start(struct fetcher *ret, uint64_t file_bytes, struct cay_error *err)
 {
 	pid_t parent = getpid(), pid;
 	int pair[2];
@@ -152,7 +153,7 @@ int fetcher_start(struct fetcher *ret, struct cay_error *err)
 		return cay_fail(err, CAY_E_INTERNAL, errno, "start a download");
 	pid = fork();
 	if (pid == 0)
-		become(pair[1], parent);
+		become(pair[1], parent, file_bytes);
 	fd_closep(&pair[1]);
 	if (pid < 0) {
 		int failed = errno;
@@ -203,8 +204,8 @@ void fetcher_report(const struct fetcher *f, struct fetch_report *ret)
 	}
 	ret->type[sizeof(ret->type) - 1] = '\0';
 	ret->digest[sizeof(ret->digest) - 1] = '\0';
-	if (ret->news != FETCH_MORE && ret->news != FETCH_DONE) {
+	if (ret->news != FETCH_MORE && ret->news != FETCH_DONE)
 		ret->news = FETCH_FAILED;
-		cay_error_mend(&ret->err);
-	}
+	/* Whatever it calls it: news of one that has nothing to do are an error, too. */
+	cay_error_mend(&ret->err);
 }

@@ -48,7 +48,8 @@ struct fetcher {
 
 #define FETCHER_NONE ((struct fetcher){.channel = -1})
 
-int fetcher_start(struct fetcher *ret, struct cay_error *err);
+/* file_bytes: no file that it is handed can get larger. */
+int fetcher_start(struct fetcher *ret, uint64_t file_bytes, struct cay_error *err);
 
 /* Kills it, if it is there. */
 void fetcher_stop(struct fetcher *f);
@@ -61,4 +62,4 @@ int fetcher_order(const struct fetcher *f, const struct fetch_order *order, int 
 void fetcher_report(const struct fetcher *f, struct fetch_report *ret);
 
 /* Of the process itself: what it can do from here on. */
-int fetch_confine(struct cay_error *err);
+int fetch_confine(uint64_t file_bytes, struct cay_error *err);

@@ -7,6 +7,9 @@
 #include <sched.h>
 #include <seccomp.h>
 #include <sys/ioctl.h>
+#include <sys/resource.h>
+
+#define MEMORY_BYTES (512ull << 20)
 
 /* Certificates, and what OpenSSL is set up by. */
 static const char *const readable[] = {
@@ -132,10 +135,22 @@ static int allow_more(void *filter)
 	return r < 0 || CONFINE_SANITIZED ? r : confine_to_own_signals(filter);
 }
 
-int fetch_confine(struct cay_error *err)
+static int set_limits(uint64_t file_bytes)
+{
+	const struct rlimit memory = {MEMORY_BYTES, MEMORY_BYTES}, file = {file_bytes, file_bytes};
+
+	if (setrlimit(RLIMIT_FSIZE, &file) < 0)
+		return -errno;
+	/* A sanitizer reserves terabytes. */
+	return !CONFINE_SANITIZED && setrlimit(RLIMIT_AS, &memory) < 0 ? -errno : 0;
+}
+
+int fetch_confine(uint64_t file_bytes, struct cay_error *err)
 {
 	int r = confine_secrets();
 
+	if (r == 0)
+		r = set_limits(file_bytes);
 	if (r == 0)
 		r = confine_to_files();
 	if (r == 0)

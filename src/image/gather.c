@@ -9,6 +9,7 @@
 #include "base/attr.h"
 #include "base/fd.h"
 #include "base/loop.h"
+#include "image/layer.h"
 #include "image/staging.h"
 
 #include <errno.h>
@@ -393,6 +394,41 @@ static int list_layers(struct gather *g)
 	return 0;
 }
 
+/* Its bytes in partial/, of an earlier pull. */
+static uint64_t bytes_here(const struct layer *l)
+{
+	char name[IMAGE_ID_SIZE];
+	struct stat st;
+
+	name_of(l, name);
+	if (fstatat(l->gather->partial, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return 0;
+	return (uint64_t)st.st_size;
+}
+
+/* Before the first byte comes. What can't be gone on with takes no room from others. */
+static int check_room(struct gather *g)
+{
+	uint64_t room, inodes, missing = 0;
+
+	if (store_room(g->call->store, &room, &inodes, g->err) < 0)
+		return -1;
+	for (size_t i = 0; i < g->n; i++) {
+		uint64_t size = g->layers[i].from->size, here = bytes_here(&g->layers[i]);
+
+		missing += size > here ? size - here : 0;
+	}
+	if (missing <= room)
+		return 0;
+	for (size_t i = 0; i < g->n; i++)
+		if (bytes_here(&g->layers[i]) > 0 && open_partial(&g->layers[i]) == 0)
+			drop_partial(&g->layers[i], true);
+	(void)cay_fail(g->err, CAY_E_TOO_LARGE, ENOSPC,
+		       "%llu bytes are to be downloaded, and there is room for %llu",
+		       (unsigned long long)missing, (unsigned long long)room);
+	return cay_hint(g->err, LAYER_ROOM_HINT);
+}
+
 static int watch_signals(struct gather *g)
 {
 	sigset_t set;
@@ -485,7 +521,7 @@ static int run(struct gather *g)
 	}
 	if (r < 0)
 		return cay_fail(g->err, CAY_E_INTERNAL, -r, "begin to download");
-	if (list_layers(g) < 0)
+	if (list_layers(g) < 0 || check_room(g) < 0)
 		return -1;
 	bars_begin(&g->bars, g->call->title, g->bars_list, g->n, g->call->json);
 	step(g);

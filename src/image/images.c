@@ -375,11 +375,27 @@ static int find_by_name(const char *dir, const char *reference, struct image **r
 	return give_names(dir, ret, 1, err) < 0 ? -1 : 1;
 }
 
+int images_fail_missing(const char *name_or_id, struct cay_error *err)
+{
+	char full[IMAGE_REF_SIZE], brief[IMAGE_REF_SIZE];
+	struct image_ref ref;
+
+	(void)snprintf(brief, sizeof(brief), "%s", name_or_id);
+	if (image_ref_parse(name_or_id, &ref, err) == 0) {
+		image_ref_text(&ref, full);
+		image_name_short(full, brief);
+	}
+	(void)cay_fail(err, CAY_E_IMAGE, 0, "the image %.200s is not here", brief);
+	return image_id_prefix(name_or_id)
+		       ? cay_hint(err, "`cay image list` shows those that are")
+		       : cay_hint(err, "cay image pull %.200s", brief);
+}
+
 int images_find(const char *dir, const char *name_or_id, struct image **ret, struct cay_error *err)
 {
 	_cleanup_(image_freep) struct image *image = NULL;
 	const char *prefix = image_id_prefix(name_or_id);
-	char full[IMAGE_REF_SIZE], brief[IMAGE_REF_SIZE];
+	char full[IMAGE_REF_SIZE];
 	struct image_ref ref = {0};
 	bool is_ref = image_ref_parse(name_or_id, &ref, err) == 0;
 	int r = 0;
@@ -394,14 +410,8 @@ int images_find(const char *dir, const char *name_or_id, struct image **ret, str
 	}
 	if (r == 0 && prefix)
 		r = find_by_id(dir, prefix, &image, err);
-	if (r == 0) {
-		(void)snprintf(brief, sizeof(brief), "%s", name_or_id);
-		if (is_ref)
-			image_name_short(full, brief);
-		(void)cay_fail(err, CAY_E_IMAGE, 0, "the image %.200s is not here", brief);
-		return prefix ? cay_hint(err, "`cay image list` shows those that are")
-			      : cay_hint(err, "cay image pull %.200s", brief);
-	}
+	if (r == 0)
+		return images_fail_missing(name_or_id, err);
 	if (r > 0)
 		*ret = take_ptr(&image);
 	return r > 0 ? 0 : -1;

@@ -31,6 +31,9 @@ const char *image_id_prefix(const char *text);
  */
 int images_find(const char *dir, const char *name_or_id, struct image **ret, struct cay_error *err);
 
+/* The error for one that is not there; also for those that somebody is not to know of. -1. */
+int images_fail_missing(const char *name_or_id, struct cay_error *err);
+
 /* All of them, those without a name too, newest first; image_list_free(). */
 int images_list(const char *dir, struct image ***ret, size_t *ret_n, struct cay_error *err);
 void image_list_free(struct image **list, size_t n);

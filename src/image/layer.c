@@ -62,8 +62,7 @@ static int failed(struct unpacking *u, int sys_errno)
 int layer_too_large(struct cay_error *err, const char *what)
 {
 	(void)cay_fail(err, CAY_E_TOO_LARGE, 0, "the layer has %s", what);
-	return cay_hint(err, "cay image prune makes room; [images] budget in the settings is "
-			     "the most that images may take");
+	return cay_hint(err, LAYER_ROOM_HINT);
 }
 
 static la_ssize_t get_input(struct archive *a, void *ctx, const void **ret)

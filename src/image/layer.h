@@ -26,6 +26,10 @@
 /* A file or directory counts with whole blocks of this size. */
 #define LAYER_BLOCK 4096ull
 
+#define LAYER_ROOM_HINT                                                           \
+	"cay image prune makes room; [images] budget in the settings is the most " \
+	"that images may take"
+
 struct layer_limits {
 	uint64_t bytes, entries;
 	bool one_id; /* no owners, and modes that let the one there is in */

@@ -64,16 +64,42 @@ void image_name_short(const char *reference, char ret[IMAGE_REF_SIZE])
 	(void)snprintf(ret, IMAGE_REF_SIZE, "%s", reference);
 }
 
+/* glob and name: what stands before the first slash of each. */
+static bool registry_matches(const char *glob, size_t glob_len, const char *name, size_t len)
+{
+	char wanted[REGISTRY_SIZE], registry[REGISTRY_SIZE];
+
+	if (glob_len >= sizeof(wanted) || len >= sizeof(registry))
+		return false;
+	(void)snprintf(registry, sizeof(registry), "%.*s", (int)len, name);
+	if (registry_parse(glob, glob_len, wanted) == 0)
+		return strcmp(wanted, registry) == 0;
+	(void)snprintf(wanted, sizeof(wanted), "%.*s", (int)glob_len, glob);
+	/* An address in brackets is no class of letters. */
+	return !strchr(wanted, '[') && fnmatch(wanted, registry, FNM_NOESCAPE) == 0;
+}
+
+/*
+ * The registry is compared apart from the rest: who owns a domain that begins as a name on Docker
+ * Hub does is not who was meant.
+ */
 bool image_name_matches(const char *glob, const char *reference)
 {
+	const char *slash = strchr(glob, '/'), *rest = strchr(reference, '/');
 	char brief[IMAGE_REF_SIZE];
 
-	/* An address in brackets is no class of letters. */
-	if (means(glob, reference))
+	if (strcmp(glob, "*") == 0 || means(glob, reference))
 		return true;
+	if (!rest)
+		return false;
+	if (slash && image_ref_names_registry(glob, (size_t)(slash - glob)))
+		return registry_matches(glob, (size_t)(slash - glob), reference,
+					(size_t)(rest - reference)) &&
+		       fnmatch(slash + 1, rest + 1, FNM_NOESCAPE) == 0;
 	image_name_short(reference, brief);
-	return fnmatch(glob, reference, FNM_NOESCAPE) == 0 ||
-	       fnmatch(glob, brief, FNM_NOESCAPE) == 0;
+	/* Only names on Docker Hub have a shorter form. */
+	return strcmp(brief, reference) != 0 &&
+	       fnmatch(glob, brief, FNM_NOESCAPE | FNM_PATHNAME) == 0;
 }
 
 static bool is_listed(const struct strv *globs, const char *name)

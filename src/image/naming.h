@@ -20,7 +20,11 @@ int image_name_resolve(const struct settings *s, const char *text, char ret[IMAG
 /* As people write it: without Docker Hub's "docker.io/library/", if that means the same. */
 void image_name_short(const char *reference, char ret[IMAGE_REF_SIZE]);
 
-/* Whether a glob of settings or bounds means a reference in full, however it is written. */
+/*
+ * Whether a glob of settings or bounds means a reference in full, however it is written. "*" is all
+ * of them; one that begins with a registry is for that one's alone, and its '*' stands for slashes
+ * too; any other is for short names on Docker Hub, and its '*' stands for none.
+ */
 bool image_name_matches(const char *glob, const char *reference);
 
 /*

@@ -25,6 +25,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#define SMALL_MAX IMAGE_MANIFEST_MAX
+
+_Static_assert(IMAGE_CONFIG_MAX <= SMALL_MAX, "a configuration is no larger than a manifest");
+
 struct pulled {
 	struct image_call *call;
 	struct image_ref ref;
@@ -86,14 +90,23 @@ static int find_whom(const struct pulled *p, struct fetch_whom *whom, struct cay
 			  plain, err);
 }
 
+/* The most that a file of a download can have; what is small comes by files in memory. */
+static uint64_t largest_file(uint64_t budget_bytes)
+{
+	if (budget_bytes == 0 || budget_bytes > MANIFEST_LAYER_MAX)
+		return MANIFEST_LAYER_MAX;
+	return budget_bytes < SMALL_MAX ? SMALL_MAX : budget_bytes;
+}
+
 /* Those that download hear only now whom to ask: what else a file has is not in their memory. */
 static int start_fetchers(struct pulled *p, struct cay_error *err)
 {
+	uint64_t most = largest_file(p->call->settings.images_budget);
 	struct fetch_whom *whom = NULL;
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < GATHER_FETCHERS; i++)
-		r = fetcher_start(&p->fetchers[i], err);
+		r = fetcher_start(&p->fetchers[i], most, err);
 	if (r < 0)
 		return -1;
 	whom = calloc(1, sizeof(*whom));
@@ -199,20 +212,10 @@ static int get_manifests(struct pulled *p, struct cay_error *err)
 	return r;
 }
 
-/* From the store, where it is there; what is in a file there is checked, too. */
-static bool config_is_here(struct pulled *p)
-{
-	char path[sizeof("configs/.json") + IMAGE_ID_SIZE];
-	struct cay_error err;
-
-	(void)snprintf(path, sizeof(path), "configs/%s.json", p->manifest.config.digest);
-	if (fd_read_file_at(store_fd(p->call->store), path, &p->parts.config) == 0 &&
-	    check_digest(&p->parts.config, p->manifest.config.digest, "configuration", &err) == 0)
-		return true;
-	buf_done(&p->parts.config);
-	return false;
-}
-
+/*
+ * Never from the store, though it may be there: who serves a manifest has to have what it names, or
+ * whoever knows an image's id could give that image another name.
+ */
 static int get_config(struct pulled *p, struct cay_error *err)
 {
 	const struct descriptor *d = &p->manifest.config;
@@ -220,9 +223,8 @@ static int get_config(struct pulled *p, struct cay_error *err)
 	struct fetch_report report;
 
 	(void)snprintf(order.reference, sizeof(order.reference), "%s", d->digest);
-	if (!config_is_here(p) &&
-	    (bring(p, &order, &p->parts.config, &report, err) < 0 ||
-	     check_digest(&p->parts.config, d->digest, "configuration", err) < 0))
+	if (bring(p, &order, &p->parts.config, &report, err) < 0 ||
+	    check_digest(&p->parts.config, d->digest, "configuration", err) < 0)
 		return -1;
 	if (image_config_parse(buf_str(&p->parts.config), p->parts.config.len, &p->config, err) < 0)
 		return -1;

@@ -85,7 +85,7 @@ static bool is_hex(const char *text, size_t len)
 	return len == HEX_LEN && strspn(text, DIGITS "abcdef") >= HEX_LEN;
 }
 
-static bool names_registry(const char *text, size_t len)
+bool image_ref_names_registry(const char *text, size_t len)
 {
 	static const char local[] = "localhost";
 
@@ -101,7 +101,7 @@ static int parse_registry(const char *text, struct image_ref *ret, const char **
 
 	*ret_rest = text;
 	memcpy(ret->registry, IMAGE_REF_HUB, sizeof(IMAGE_REF_HUB));
-	if (!slash || !names_registry(text, (size_t)(slash - text)))
+	if (!slash || !image_ref_names_registry(text, (size_t)(slash - text)))
 		return 0;
 	*ret_rest = slash + 1;
 	if (registry_parse(text, (size_t)(slash - text), ret->registry) < 0)

@@ -11,6 +11,9 @@
 #include "core/registry.h"
 #include "spec/image.h"
 
+#include <stdbool.h>
+#include <stddef.h>
+
 #define IMAGE_REF_REPOSITORY_SIZE 256
 #define IMAGE_REF_TAG_SIZE        129
 #define IMAGE_REF_SIZE                                                                         \
@@ -32,6 +35,9 @@ int image_ref_parse(const char *text, struct image_ref *ret, struct cay_error *e
 
 /* In full: one text for each reference, however it was written. */
 void image_ref_text(const struct image_ref *ref, char ret[IMAGE_REF_SIZE]);
+
+/* Whether the first part of a name, which has a slash behind it, is a registry. */
+bool image_ref_names_registry(const char *text, size_t len);
 
 /* Whom to ask: the host, with its port, behind the registry's name. */
 const char *image_ref_host(const char *registry);

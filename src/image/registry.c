@@ -110,12 +110,17 @@ static const char *host_of(const char *origin)
 	return strstr(origin, "://") + 3;
 }
 
-/* Without TLS only where that was said to be fine, or on this machine. */
+/*
+ * Without TLS only where that was said to be fine, or on this machine; and there only where the
+ * registry is here too, or a distant one could have this machine's own services asked.
+ */
 static bool may_go(const struct seen *s, const char *origin)
 {
-	return strncmp(origin, TLS, sizeof(TLS) - 1) == 0 ||
-	       registry_is_loopback(host_of(origin)) ||
-	       (s->source.plain && strcasecmp(origin, s->origin) == 0);
+	if (strncmp(origin, TLS, sizeof(TLS) - 1) == 0)
+		return true;
+	if (registry_is_loopback(host_of(origin)))
+		return s->source.plain || registry_is_loopback(host_of(s->origin));
+	return s->source.plain && strcasecmp(origin, s->origin) == 0;
 }
 
 /* The words of a registry's own error, for people; "" where there are none. */

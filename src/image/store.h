@@ -32,6 +32,10 @@ void store_freep(struct store **s);
 /* The directory, for those who write below partial/; the store's own. */
 int store_fd(const struct store *s);
 
+/* How many bytes may still be written, and how many files. */
+int store_room(const struct store *s, uint64_t *ret_bytes, uint64_t *ret_inodes,
+	       struct cay_error *err);
+
 /* A layer that is there stays until the store is closed. */
 bool store_has_layer(struct store *s, const char *diff_id);
 

@@ -41,10 +41,6 @@ int store_each(const struct store *s, const char *subdir, store_each_fn *fn, voi
 /* What the budget leaves, whatever the disk has; UINT64_MAX without one. */
 int store_left(const struct store *s, uint64_t *ret_bytes, struct cay_error *err);
 
-/* How many bytes may still be written. */
-int store_room(const struct store *s, uint64_t *ret_bytes, uint64_t *ret_inodes,
-	       struct cay_error *err);
-
 /* Small files: whole, or not at all. */
 int store_put(const struct store *s, const char *path, const void *data, size_t len,
 	      struct cay_error *err);

@@ -100,6 +100,17 @@ def test_config_of_another_platform(root_stock, lying):
     refused(root_stock, lying({"it:1": Index(image)}), ELSEWHERE)
 
 
+def test_config_of_an_image_that_is_here(root_stock, lying):
+    """Who knows an image's id, and has nothing of it, gives it no name."""
+    image = good()
+    honest, server = lying({"it:1": image}), lying({"it:1": image})
+    root_stock.image("pull", honest.name("it:1")).ok()
+    server.lies.append(lies.status("blobs", 404))
+    done = root_stock.image("pull", server.name("it:1"))
+    assert done.rc == OURS and "404" in done.errors, done.errors
+    assert list(root_stock.names()) == [honest.name("it:1")]
+
+
 # Too much
 
 @pytest.mark.parametrize("size", ["said", "endless"])

@@ -7,6 +7,7 @@ import subprocess
 
 import pytest
 
+from image_fixtures import given_to
 from makers import ELSEWHERE, HERE, Image, Index, Tree, ann, busybox, layers_with_whiteouts
 from registry import credentials
 from support import OURS, wait_until
@@ -282,6 +283,23 @@ def test_a_disk_that_is_full(root_stock, registry):
     done = root_stock.image("pull", reference)
     assert done.rc == OURS and "space" in done.errors, done.errors
     assert reference not in done.text
+
+
+def test_what_is_over_the_budget_is_not_downloaded(stock, lying):
+    """Nor is what an earlier pull left kept; what fits is pulled."""
+    image = Image(busybox(), noise(8))
+    server, layer = lying({"it:1": image, "small:1": marked("x")}), image.layers[1].partition(":")[2]
+    stock.configure("budget = 6m\n")
+    stock.image("pull", server.name("small:1")).ok()
+    (stock.store / "partial" / layer).write_bytes(image.blobs[image.layers[1]][:1 << 20])
+    given_to(stock.who, stock.store / "partial" / layer)
+    done = stock.image("pull", server.name("it:1"))
+    assert done.rc == OURS and "room" in done.errors and "budget" in done.errors, done.errors
+    assert image.layers[1] not in {r.ref for r in server.asked("blobs")}
+    assert stock.entries("partial") == []
+    stock.configure("budget = 60m\n")
+    stock.image("pull", server.name("it:1")).ok()
+    stock.check(images=2)
 
 
 @pytest.mark.parametrize("reference", ["UPPER/x", "x:", "x@sha256:12", "a b", "-x", "x/../y", "http://x/y", ""])

@@ -12,6 +12,7 @@ from makers import Image, busybox
 from registry import PASSWORD, USER, credentials
 from support import OURS
 
+DISTANT = "registry.example"
 SECRET = "Basic " + base64.b64encode(f"{USER}:{PASSWORD}".encode()).decode()
 
 
@@ -29,6 +30,12 @@ def elsewhere(server, image, host):
     for ref in image.blobs:
         server.lies.append(lies.about("blobs", ref)(
             lambda request: request.answer(307, b"", Location=f"http://{host}{request.path}")))
+
+
+def of_hosts(place, name):
+    """Before a command: it finds this machine by that name."""
+    (place / "hosts").write_text(f"127.0.0.1 localhost {name}\n")
+    return ["unshare", "--mount", "sh", "-c", 'mount --bind "$0" /etc/hosts && exec "$@"', place / "hosts"]
 
 
 def shown(server):
@@ -97,13 +104,27 @@ def with_tls(lying, place):
     def make(images):
         server, key, certificate = lying(images), place / "key.pem", place / "certificate.pem"
         subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", key, "-out", certificate,
-                        "-subj", "/CN=tests", "-addext", "subjectAltName=IP:127.0.0.1", "-days", "2"],
+                        "-subj", "/CN=tests", "-addext", f"subjectAltName=IP:127.0.0.1,DNS:{DISTANT}", "-days", "2"],
                        check=True, capture_output=True)
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(certificate, key)
         server.server.socket = context.wrap_socket(server.server.socket, server_side=True)
         return server, certificate
     return make
+
+
+def test_a_token_is_not_asked_for_here_by_a_distant_one(root_stock, lying, with_tls, place):
+    """Without TLS, of this machine's own services; and the control: a registry that is here itself may."""
+    server, certificate = with_tls({"it:1": Image(busybox())})
+    here = lying({})
+    server.lies.append(lies.status("manifests", 401, WWW_Authenticate=f'Bearer realm="http://{here.host}/v2/"'))
+    root_stock.cay.prefix = of_hosts(place, DISTANT)
+    distant = server.name("it:1").replace("127.0.0.1", DISTANT)
+    done = root_stock.image("pull", distant, env={"SSL_CERT_FILE": certificate})
+    assert done.rc == OURS and "none is asked for" in done.errors, done.errors
+    assert len(server.asked("manifests")) == 1 and here.requests == []
+    root_stock.image("pull", server.name("it:1"), env={"SSL_CERT_FILE": certificate})
+    assert len(here.requests) == 1
 
 
 def test_certificates_are_checked(root_stock, with_tls):

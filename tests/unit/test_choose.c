@@ -211,7 +211,11 @@ static void a_key_has_what_its_bounds_say(void **state)
 	settings.key = &host;
 	is_chosen("sh", NULL, IMAGE_HOST, "");
 	is_refused("python@3.10", NULL, CAY_E_RUNTIME, "python 3.10 is not here", "");
-	is_refused(NULL, "bbbbbbbbbbbb", CAY_E_POLICY, "not for this key", "");
+	/* By an id: as if there were none. */
+	is_refused(NULL, "bbbbbbbbbbbb", CAY_E_IMAGE, "the image bbbbbbbbbbbb:latest is not here",
+		   "`cay image list`");
+	is_refused(NULL, "cccccccccccc", CAY_E_IMAGE, "the image cccccccccccc:latest is not here",
+		   "`cay image list`");
 	is_refused(NULL, "docker.io/library/host", CAY_E_POLICY, "not for this key", "");
 }
 
@@ -234,6 +238,26 @@ static void names_are_matched_however_they_are_written(void **state)
 		/* Docker Hub's, whatever it is called there. */
 		{"ghcr.io/*", "docker.io/ghcr.io/x:1", false},
 		{"[::1]:5000/x:1", "[::1]:5000/x:1", true},
+		{"[::1]:5000/*", "[::1]:5000/me/x:1", true},
+		{"[::1]:5000/*", "1:5000/x:1", false},
+		{"*", "ghcr.io/me/x:1", true},
+		{"ghcr.io/me/*", "ghcr.io/me/x/y:1", true},
+		{"GHCR.io/*", "ghcr.io/me/x:1", true},
+		{"*.example.org/*", "a.example.org/me/x:1", true},
+		{"*.example.org/*", "evil.example/a.example.org/x:1", false},
+		{"localhost/*", "localhost/x:1", true},
+		/* Who has a host of such a name is not who was meant. */
+		{"python:*", "python:443/evil/x:1", false},
+		{"ruby*", "ruby.evil.example/x:1", false},
+		{"me*", "me.evil.example/x:1", false},
+		{"me/*", "me.evil.example/me/x:1", false},
+		{"ghcr.io/*", "ghcr.io.evil.example/x:1", false},
+		{"ghcr.io/*", "ghcr.io:444/x:1", false},
+		{"ghcr.io*", "ghcr.io.evil.example/x:1", false},
+		{"*/*", "ghcr.io/x:1", false},
+		{"*/*", "docker.io/me/x:1", true},
+		{"py*", "docker.io/pyrate/x:1", false},
+		{"me/*", "docker.io/me/x/y:1", false},
 		{"host", "docker.io/library/host:latest", true},
 		{"\\*", PYTHON_312, false},
 	};

@@ -10,17 +10,21 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+
+#define FILE_BYTES (1u << 20)
 
 static int confine(void)
 {
 	struct cay_error err;
 	int abi = landlock_abi();
 
-	MUST(fetch_confine(&err) == 0);
+	MUST(fetch_confine(FILE_BYTES, &err) == 0);
 	return abi;
 }
 
@@ -43,6 +47,25 @@ static void try_files(void)
 	DENIED(open("/root", O_RDONLY), EACCES);
 	DENIED(open("/etc/hosts", O_RDWR), EACCES);
 	DENIED(open("/tmp/test-fetch-new", O_RDWR | O_CREAT, 0600), EACCES);
+}
+
+static void try_sizes(void)
+{
+	int mine = memfd_create("x", MFD_CLOEXEC);
+
+	MUST(mine >= 0 && ftruncate(mine, FILE_BYTES + 1) == 0 && ftruncate(mine, 0) == 0);
+	MUST(signal(SIGXFSZ, SIG_IGN) != SIG_ERR);
+	(void)confine();
+	MUST(ftruncate(mine, FILE_BYTES) == 0);
+	DENIED(ftruncate(mine, FILE_BYTES + 1), EFBIG);
+	MUST(lseek(mine, FILE_BYTES, SEEK_SET) == FILE_BYTES);
+	DENIED(write(mine, "x", 1), EFBIG);
+	DENIED(setrlimit(RLIMIT_FSIZE, &(struct rlimit){1, 1}), EPERM);
+	MUST(malloc(64u << 20));
+	if (!CONFINE_SANITIZED)
+		DENIED((intptr_t)mmap(NULL, 1u << 30, PROT_READ | PROT_WRITE,
+				      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0),
+		       ENOMEM);
 }
 
 static void try_sockets(void)
@@ -111,6 +134,7 @@ static void try_calls(void)
 	}
 
 IN_CHILD(files)
+IN_CHILD(sizes)
 IN_CHILD(sockets)
 IN_CHILD(names)
 IN_CHILD(calls)
@@ -119,6 +143,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(files),
+		cmocka_unit_test(sizes),
 		cmocka_unit_test(sockets),
 		cmocka_unit_test(names),
 		cmocka_unit_test(calls),
