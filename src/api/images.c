@@ -67,7 +67,7 @@ static int list_images(struct exchange *x, struct json **ret, struct cay_error *
 	char dir[PATH_MAX];
 	size_t n;
 
-	if (find_dir(x, dir, err) < 0 || images_list(dir, &images, &n, err) < 0)
+	if (find_dir(x, dir, err) < 0 || images_list(dir, &images, &n, NULL, err) < 0)
 		return -1;
 	*ret = json_new_object();
 	list = json_new_array();

@@ -50,13 +50,16 @@ static struct json *image_json(const struct image *image)
 
 static int list_here(const struct image_ask *a, struct json **ret, struct cay_error *err)
 {
+	_cleanup_(strv_done) struct strv damaged = {0};
 	struct json *all, *list;
 	struct image **images;
 	char dir[PATH_MAX];
 	size_t n;
 
-	if (find_dir(a, dir, err) < 0 || images_list(dir, &images, &n, err) < 0)
+	if (find_dir(a, dir, err) < 0 || images_list(dir, &images, &n, &damaged, err) < 0)
 		return -1;
+	for (size_t i = 0; i < damaged.len; i++)
+		cli_say("not listed: %s (pull or load the image again)", damaged.items[i]);
 	all = json_new_object();
 	list = json_new_array();
 	for (size_t i = 0; i < n; i++)

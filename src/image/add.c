@@ -23,6 +23,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #define TRIES_MAX 10
@@ -127,23 +128,52 @@ static int run_child(const struct store *s, struct making *m, struct image *ret,
 	return check_record(m, &told, ret, err);
 }
 
+/* With a record that can be read: one that can't is replaced. */
 static bool is_there(const struct store *s, const char *id)
 {
-	char root[STORE_FILE_SIZE], record[STORE_FILE_SIZE];
+	_cleanup_(image_freep) struct image *image = NULL;
+	struct cay_error none;
+	char root[STORE_FILE_SIZE];
 
 	(void)snprintf(root, sizeof(root), "roots/%.64s", id);
-	(void)snprintf(record, sizeof(record), "records/%.64s.json", id);
 	return faccessat(s->dir, root, F_OK, AT_SYMLINK_NOFOLLOW) == 0 &&
-	       faccessat(s->dir, record, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+	       images_get(s->path, id, &image, &none) == 0;
 }
 
-/* Under the lock. A root that is there already is nobody's: it has no record. */
+static void count_record(void *ctx, int dir_fd _unused_, const char *name _unused_)
+{
+	++*(size_t *)ctx;
+}
+
+/* More could not be listed. */
+static int check_number(const struct store *s, struct cay_error *err)
+{
+	size_t n = 0;
+	int r = store_each(s, "records", count_record, &n);
+
+	if (r < 0)
+		return cay_fail(err, CAY_E_INTERNAL, -r, "count the images");
+	if (n < IMAGES_MAX)
+		return 0;
+	(void)cay_fail(err, CAY_E_TOO_LARGE, 0, "the image store has %d images, and no more fit",
+		       IMAGES_MAX);
+	return cay_hint(err, "cay image rm, or cay image prune --all");
+}
+
+/*
+ * Under the lock. A root that is there already has no record, or one that can't be read; in that
+ * case islands may still be of it.
+ */
 static int place_root(const struct store *s, const struct staging *staging, const char *id,
 		      struct cay_error *err)
 {
+	_cleanup_(fd_closep) int old = -1;
 	char path[STORE_FILE_SIZE];
 
 	(void)snprintf(path, sizeof(path), "roots/%.64s", id);
+	old = openat(s->dir, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (old >= 0 && store_flock(old, LOCK_EX | LOCK_NB) < 0)
+		return cay_fail(err, CAY_E_CONFLICT, 0, "sandboxes are made of image %.12s", id);
 	if ((renameat(s->dir, path, staging->fd, "old") < 0 && errno != ENOENT) ||
 	    renameat(staging->fd, STAGING_TREE, s->dir, path) < 0)
 		return cay_fail(err, CAY_E_INTERNAL, errno, "keep the image's root");
@@ -192,7 +222,9 @@ static int keep(const struct store *s, const struct image_parts *parts, const ch
 		return cay_fail(err, CAY_E_INTERNAL, errno, "sync the image store");
 	if (store_lock(s, err) < 0)
 		return -1;
-	r = place_root(s, staging, image->id, err);
+	r = check_number(s, err);
+	if (r == 0)
+		r = place_root(s, staging, image->id, err);
 	if (r == 0)
 		r = put_texts(s, parts, image, err);
 	if (r == 0 && name)

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -53,6 +54,20 @@ int cursor_plain(const char *raw, char plain[PATH_MAX])
 		at += len;
 	}
 	plain[at] = '\0';
+	return 0;
+}
+
+int cursor_absolute(const char *raw, char **ret)
+{
+	char plain[PATH_MAX];
+	int r = cursor_plain(raw, plain);
+
+	if (r < 0)
+		return r;
+	if (asprintf(ret, "/%s", plain) < 0) {
+		*ret = NULL;
+		return -ENOMEM;
+	}
 	return 0;
 }
 

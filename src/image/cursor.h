@@ -32,6 +32,9 @@ void cursor_leave(struct cursor *c);
  */
 int cursor_plain(const char *raw, char plain[PATH_MAX]);
 
+/* The same, absolute, and on the heap; also -ENOMEM. */
+int cursor_absolute(const char *raw, char **ret);
+
 /*
  * path is plain and not "". *ret_dir (the cursor's, until it goes on) has, or is to have,
  * *ret_leaf. -ENOTDIR: what should be a directory is something else; -EINVAL: it is a whiteout; or

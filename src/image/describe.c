@@ -2,6 +2,7 @@
 
 #include "base/attr.h"
 #include "base/json.h"
+#include "image/cursor.h"
 #include "image/digest.h"
 #include "image/manifest.h"
 
@@ -74,15 +75,11 @@ static int take_workdir(const struct json *j, char **ret, struct cay_error *err)
 
 	if (r < 0 || !text)
 		return r;
-	if (strcmp(text, "..") == 0 || strncmp(text, "../", 3) == 0 || strstr(text, "/../") ||
-	    (strlen(text) >= 3 && strcmp(text + strlen(text) - 3, "/..") == 0)) {
-		free(text);
-		return wrong("WorkingDir", err);
-	}
-	if (asprintf(ret, "%s%s", text[0] == '/' ? "" : "/", text) < 0)
-		*ret = NULL;
+	r = cursor_absolute(text, ret);
 	free(text);
-	return *ret ? 0 : cay_fail(err, CAY_E_INTERNAL, ENOMEM, "read the configuration");
+	if (r == -ENOMEM)
+		return cay_fail(err, CAY_E_INTERNAL, ENOMEM, "read the configuration");
+	return r < 0 ? wrong("WorkingDir", err) : 0;
 }
 
 static int take_layers(const struct buf *config, struct image *ret, struct cay_error *err)

@@ -5,6 +5,7 @@
 #include "base/fd.h"
 #include "image/host.h"
 #include "image/wipe.h"
+#include "policy/plan.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -15,7 +16,6 @@
 #include <unistd.h>
 
 #define ACCOUNTS_MAX (4u << 20)
-#define OWN_ID       1000 /* who programs are where an image says nothing */
 
 static const struct {
 	const char *name;
@@ -130,7 +130,7 @@ static int add_account(int root, const char *path, struct buf *text)
 	const char *line = own_line(host_item(path)->text, &len);
 	int r = 0;
 
-	if (has_id(buf_str(text), OWN_ID))
+	if (has_id(buf_str(text), ISLAND_UID))
 		return 0;
 	if (text->len > 0 && text->data[text->len - 1] != '\n')
 		r = buf_append(text, "\n", 1);

@@ -185,6 +185,24 @@ static int read_record(int records, const char *id, struct image **ret, struct c
 	return 0;
 }
 
+/* What is wrong is the record, and not the machine at this moment. */
+static bool is_damage(const struct cay_error *err)
+{
+	static const int passing[] = {ENOMEM, EMFILE, ENFILE, EIO};
+
+	for (size_t i = 0; i < ARRAY_LEN(passing); i++)
+		if (err->sys_errno == passing[i])
+			return false;
+	return err->code != CAY_E_NOT_FOUND;
+}
+
+int images_get(const char *dir, const char *id, struct image **ret, struct cay_error *err)
+{
+	_cleanup_(fd_closep) int records = open_dir(dir, "records");
+
+	return records < 0 ? damaged("records", records, err) : read_record(records, id, ret, err);
+}
+
 static int compare_newest(const void *a, const void *b)
 {
 	const struct image *x = *(struct image *const *)a, *y = *(struct image *const *)b;
@@ -236,9 +254,24 @@ void image_list_free(struct image **list, size_t n)
 	free(list);
 }
 
+/* 1: one more. 0: it was removed meanwhile, or is damaged, which is added to bad. */
+static int list_record(int records, const char *id, struct image **ret, struct strv *bad,
+		       struct cay_error *err)
+{
+	if (read_record(records, id, ret, err) == 0)
+		return 1;
+	if (err->code == CAY_E_NOT_FOUND)
+		return 0;
+	if (!is_damage(err))
+		return -1;
+	if (bad && strv_add(bad, err->text) < 0)
+		return cay_fail(err, CAY_E_INTERNAL, ENOMEM, "list the images");
+	return 0;
+}
+
 /* prefix: only images whose ids begin so. */
 static int list_records(const char *dir, const char *prefix, struct image ***ret, size_t *ret_n,
-			struct cay_error *err)
+			struct strv *bad, struct cay_error *err)
 {
 	struct image **list = NULL, **more;
 	const struct dirent *e;
@@ -249,7 +282,7 @@ static int list_records(const char *dir, const char *prefix, struct image ***ret
 
 	if (r < 0)
 		return damaged("records", r, err);
-	while (r == 0 && records && (e = readdir(records))) {
+	while (r >= 0 && records && (e = readdir(records))) {
 		(void)snprintf(id, sizeof(id), "%.64s", e->d_name);
 		if (!image_id_ok(id) || strcmp(e->d_name + IMAGE_ID_SIZE - 1, ".json") != 0 ||
 		    strncmp(id, prefix, strlen(prefix)) != 0)
@@ -261,17 +294,14 @@ static int list_records(const char *dir, const char *prefix, struct image ***ret
 			break;
 		}
 		list = more;
-		r = read_record(dirfd(records), id, &list[n], err);
-		if (r == 0)
-			n++;
-		else if (err->code == CAY_E_NOT_FOUND)
-			r = 0; /* removed meanwhile */
+		r = list_record(dirfd(records), id, &list[n], bad, err);
+		n += r > 0;
 	}
 	if (records)
 		(void)closedir(records);
-	if (r == 0 && n > 0)
+	if (r >= 0 && n > 0)
 		qsort(list, n, sizeof(*list), compare_newest);
-	if (r == 0 && n > 0)
+	if (r >= 0 && n > 0)
 		r = give_names(dir, list, n, err);
 	if (r < 0) {
 		image_list_free(list, n);
@@ -282,9 +312,10 @@ static int list_records(const char *dir, const char *prefix, struct image ***ret
 	return 0;
 }
 
-int images_list(const char *dir, struct image ***ret, size_t *ret_n, struct cay_error *err)
+int images_list(const char *dir, struct image ***ret, size_t *ret_n, struct strv *bad,
+		struct cay_error *err)
 {
-	return list_records(dir, "", ret, ret_n, err);
+	return list_records(dir, "", ret, ret_n, bad, err);
 }
 
 /* Choice */
@@ -301,13 +332,16 @@ const char *image_id_prefix(const char *text)
 static int find_by_id(const char *dir, const char *prefix, struct image **ret,
 		      struct cay_error *err)
 {
+	_cleanup_(strv_done) struct strv bad = {0};
 	struct image **list;
 	size_t n;
 	int r;
 
-	if (list_records(dir, prefix, &list, &n, err) < 0)
+	if (list_records(dir, prefix, &list, &n, &bad, err) < 0)
 		return -1;
 	r = n > 0;
+	if (n == 0 && bad.len > 0)
+		r = cay_fail(err, CAY_E_INTERNAL, 0, "%s", bad.items[0]);
 	if (n > 1)
 		r = cay_fail(err, CAY_E_INVALID, 0, "'%s' is the beginning of %zu images' ids",
 			     prefix, n);
@@ -342,7 +376,7 @@ static int find_by_manifest(const char *dir, const struct image_ref *ref, struct
 	size_t n;
 	int r = 0;
 
-	if (list_records(dir, "", &list, &n, err) < 0)
+	if (list_records(dir, "", &list, &n, NULL, err) < 0)
 		return -1;
 	for (size_t i = 0; i < n && r == 0; i++)
 		if (strcmp(list[i]->manifest, ref->digest) == 0 && is_of(list[i], ref)) {

@@ -34,8 +34,15 @@ int images_find(const char *dir, const char *name_or_id, struct image **ret, str
 /* The error for one that is not there; also for those that somebody is not to know of. -1. */
 int images_fail_missing(const char *name_or_id, struct cay_error *err);
 
-/* All of them, those without a name too, newest first; image_list_free(). */
-int images_list(const char *dir, struct image ***ret, size_t *ret_n, struct cay_error *err);
+/* By the whole id alone. CAY_E_NOT_FOUND: there is none; CAY_E_INTERNAL: its record is damaged. */
+int images_get(const char *dir, const char *id, struct image **ret, struct cay_error *err);
+
+/*
+ * All of them, those without a name too, newest first; image_list_free(). Those whose records are
+ * damaged are passed over, and to damaged (may be NULL) it is added what is wrong with each.
+ */
+int images_list(const char *dir, struct image ***ret, size_t *ret_n, struct strv *damaged,
+		struct cay_error *err);
 void image_list_free(struct image **list, size_t n);
 
 /*

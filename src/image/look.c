@@ -3,8 +3,10 @@
 #include "base/attr.h"
 #include "base/parse.h"
 #include "image/confine.h"
+#include "image/cursor.h"
 #include "image/record.h"
 #include "image/runtime.h"
+#include "policy/plan.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -22,12 +24,65 @@
 static const char *const usual_dirs[] = {"/usr/local/bin",  "/usr/bin",  "/bin",
 					 "/usr/local/sbin", "/usr/sbin", "/sbin"};
 
-static int enter(int root, struct cay_error *err)
-{
-	int r = confine_to_reading(root);
+/* Where an island has something else than the image. */
+static const char *const covered[] = {"/proc/", "/sys/", "/dev/", "/tmp/", "/workspace/"};
 
-	if (r == 0 && (fchdir(root) < 0 || chroot(".") < 0 || chdir("/") < 0))
+static bool is_covered(const char *path)
+{
+	for (size_t i = 0; i < ARRAY_LEN(covered); i++)
+		if (strncmp(path, covered[i], strlen(covered[i])) == 0)
+			return true;
+	return false;
+}
+
+/*
+ * Each directory on the way, from the top. Calls fn with its path until that is not 0, which is
+ * returned.
+ */
+static int each_parent(const char *dir, int (*fn)(const char *path, void *ctx), void *ctx)
+{
+	char path[PATH_MAX];
+	int r = 0;
+
+	(void)snprintf(path, sizeof(path), "%s", dir);
+	for (char *end = path; r == 0 && end[0] && end[1];) {
+		char kept;
+
+		end = strchrnul(end + 1, '/');
+		kept = *end;
+		*end = '\0';
+		r = fn(path, ctx);
+		*end = kept;
+	}
+	return r;
+}
+
+static int make_dir(const char *path, void *ctx)
+{
+	size_t *had = ctx;
+
+	if (mkdirat(AT_FDCWD, path, 0755) < 0)
+		return errno == EEXIST ? 0 : -errno;
+	if (*had == SIZE_MAX)
+		*had = strlen(path) - 1;
+	return 0;
+}
+
+/*
+ * *ret_had: directories whose paths are longer are new. A workdir that no layer has is made, as
+ * Docker does it; what can't be made can't be entered either, see check_workdir().
+ */
+static int enter(int root, const char *workdir, size_t *ret_had, struct cay_error *err)
+{
+	int r = 0;
+
+	*ret_had = SIZE_MAX;
+	if (fchdir(root) < 0 || chroot(".") < 0 || chdir("/") < 0)
 		r = -errno;
+	if (r == 0 && workdir && !is_covered(workdir))
+		(void)each_parent(workdir, make_dir, ret_had);
+	if (r == 0)
+		r = confine_to_reading(root);
 	return r < 0 ? cay_fail(err, CAY_E_ENGINE, -r, "look into the image") : 0;
 }
 
@@ -62,9 +117,9 @@ static bool find_user(const char *name, uint32_t uid, struct image *image)
 		image->uid = pw->pw_uid;
 		image->gid = pw->pw_gid;
 		free(image->home);
-		image->home = pw->pw_dir && pw->pw_dir[0] == '/' && !strstr(pw->pw_dir, "..")
-				      ? strdup(pw->pw_dir)
-				      : NULL;
+		image->home = NULL;
+		if (pw->pw_dir && pw->pw_dir[0] == '/')
+			(void)cursor_absolute(pw->pw_dir, &image->home);
 	}
 	if (f)
 		(void)fclose(f);
@@ -118,6 +173,61 @@ static int find_ids(struct image *image, struct cay_error *err)
 		return cay_fail(err, CAY_E_INVALID, 0, "the image's user has an id above %u",
 				IMAGE_ID_MAX);
 	return 0;
+}
+
+struct entering {
+	const struct image *image;
+	size_t had;
+};
+
+static int give_dir(const char *path, void *ctx)
+{
+	const struct entering *e = ctx;
+
+	if (strlen(path) <= e->had)
+		return 0;
+	return fchownat(AT_FDCWD, path, e->image->uid, e->image->gid, AT_SYMLINK_NOFOLLOW) < 0
+		       ? -errno
+		       : 0;
+}
+
+/* By whom programs will be. */
+static int check_dir(const char *path, void *ctx)
+{
+	const struct image *image = ((const struct entering *)ctx)->image;
+	uint32_t uid = image->uid ? image->uid : ISLAND_UID;
+	uint32_t gid = image->uid ? image->gid : ISLAND_GID;
+	struct stat st;
+	mode_t bit;
+
+	if (stat(path, &st) < 0)
+		return -errno;
+	/* With one id they are the owner of all there is. */
+	bit = image->one_id || st.st_uid == uid ? S_IXUSR : st.st_gid == gid ? S_IXGRP : S_IXOTH;
+	return S_ISDIR(st.st_mode) && st.st_mode & bit ? 0 : -EACCES;
+}
+
+/*
+ * One that programs could not enter is none: a run that asked for no directory would fail for it.
+ * By its own path and by the one it leads to.
+ */
+static void check_workdir(struct image *image, size_t had)
+{
+	struct entering e = {.image = image, .had = had};
+	char real[PATH_MAX];
+	bool ok;
+
+	if (!image->workdir)
+		return;
+	if (!image->one_id)
+		(void)each_parent(image->workdir, give_dir, &e);
+	ok = each_parent(image->workdir, check_dir, &e) == 0 && chdir(image->workdir) == 0 &&
+	     getcwd(real, sizeof(real)) && each_parent(real, check_dir, &e) == 0 &&
+	     !is_covered(image->workdir) && !is_covered(real);
+	if (chdir("/") < 0 || !ok) {
+		free(image->workdir);
+		image->workdir = NULL;
+	}
 }
 
 /* Where its programs are: its own PATH first. path is cut up. */
@@ -180,7 +290,10 @@ static int find_runtimes(struct image *image, struct cay_error *err)
 
 int look_into(int root_fd, struct image *image, struct cay_error *err)
 {
-	if (enter(root_fd, err) < 0 || find_ids(image, err) < 0)
+	size_t had;
+
+	if (enter(root_fd, image->workdir, &had, err) < 0 || find_ids(image, err) < 0)
 		return -1;
+	check_workdir(image, had);
 	return find_runtimes(image, err);
 }

@@ -8,5 +8,8 @@
 #include "core/error.h"
 #include "spec/image.h"
 
-/* In a child (child.h). Fills uid, gid, home and runtimes by user and env. */
+/*
+ * In a child (child.h). Fills uid, gid, home and runtimes by user and env. A workdir that is not
+ * there is made before, for the image's user; one that programs can't enter becomes NULL.
+ */
 int look_into(int root_fd, struct image *image, struct cay_error *err);

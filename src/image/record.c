@@ -271,8 +271,8 @@ static int read_runtimes(struct reader *r, const struct json *v, struct cay_erro
 
 		image->n_runtimes++; /* image_done() frees it from here on */
 		if (field_check_kind(json_at(v, i), TAKES_OBJECT, err) < 0 ||
-		    fields_read(r, runtime_fields, ARRAY_LEN(runtime_fields), json_at(v, i), err) <
-			    0)
+		    fields_read_known(r, runtime_fields, ARRAY_LEN(runtime_fields), json_at(v, i),
+				      err) < 0)
 			return -1;
 		if (!runtime_at_hand(r)->language[0] || !runtime_at_hand(r)->program)
 			return field_invalid(err, "lacks a language or program");
@@ -289,7 +289,7 @@ static int read_member(struct reader *r, const char *name, const struct json *v,
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
 		if (strcmp(name, rows[i].name) == 0)
 			return read_row(r, &rows[i], v, err);
-	return field_invalid(err, "unknown");
+	return 0; /* of another cay that shares the store */
 }
 
 static int read_all(struct reader *r, const struct json *j, struct cay_error *err)

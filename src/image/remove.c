@@ -23,7 +23,7 @@ int removal_begin(struct removal *r, struct store *s, struct cay_error *err)
 	if (staging_take(s, NULL, &r->trash, err) < 0 || store_lock(s, err) < 0)
 		return -1;
 	r->store = s;
-	return images_list(s->path, &r->images, &r->n_images, err);
+	return images_list(s->path, &r->images, &r->n_images, NULL, err);
 }
 
 void removal_end(struct removal *r)

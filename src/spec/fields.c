@@ -146,16 +146,24 @@ int fields_read(struct reader *r, const struct field *fields, size_t n, const st
 	const struct json *v;
 	const char *name;
 	void *at = NULL;
-	size_t back;
 
 	while (json_next(object, &at, &name, &v)) {
-		back = reader_enter(r, name);
+		size_t back = reader_enter(r, name);
+
 		if (check_name(r, fields, n, name, err) < 0)
 			return -1;
 		reader_leave(r, back);
 	}
+	return fields_read_known(r, fields, n, object, err);
+}
+
+int fields_read_known(struct reader *r, const struct field *fields, size_t n,
+		      const struct json *object, struct cay_error *err)
+{
 	for (size_t i = 0; i < n; i++) {
-		v = json_get(object, fields[i].name);
+		const struct json *v = json_get(object, fields[i].name);
+		size_t back;
+
 		if (!v)
 			continue;
 		back = reader_enter(r, fields[i].name);

@@ -52,6 +52,10 @@ int fields_parse(const char *text, size_t len, size_t max, struct json **ret,
 int fields_read(struct reader *r, const struct field *fields, size_t n, const struct json *object,
 		struct cay_error *err);
 
+/* The same, but names that are not in the table are passed over: others may write more. */
+int fields_read_known(struct reader *r, const struct field *fields, size_t n,
+		      const struct json *object, struct cay_error *err);
+
 /* Puts the path in front of an error. Returns -1. */
 int reader_fail(const struct reader *r, struct cay_error *err);
 

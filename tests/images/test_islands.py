@@ -66,6 +66,39 @@ def test_workdir(loaded):
     assert stock.sh(NAME, "pwd", "--workdir", "/workspace") == "/workspace\n"
 
 
+@pytest.mark.parametrize("workdir, pwd", [("/app/", "/app"), ("//app/./", "/app"), ("app", "/app"), ("//", "/workspace"),
+                                          ("/./", "/workspace")])
+def test_workdir_as_it_is_written(root_loaded, workdir, pwd):
+    stock = root_loaded(Image(busybox(), Tree().directory("app").data, workdir=workdir))
+    assert stock.sh(NAME, "pwd") == f"{pwd}\n"
+
+
+@pytest.mark.parametrize("written, home", [("/home//ann/", "/home/ann"), ("/home/../ann", "/workspace"),
+                                           ("ann", "/workspace"), ("/" + 300 * "x", "/workspace")], ids=range(4))
+def test_home_as_it_is_written(root_loaded, written, home):
+    tree = Tree().file("etc/passwd", f"ann:x:1234:1235:Ann:{written}:/bin/sh\n").directory("home/ann").data
+    assert root_loaded(Image(busybox(), tree, user="ann")).sh(NAME, "echo $HOME") == f"{home}\n"
+
+
+def test_workdir_that_no_layer_has(loaded):
+    """It is made, for the image's user, and so is what is above it."""
+    stock = loaded(Image(busybox(), ann(), Tree().symlink("way", "/srv").directory("srv").data, user="ann",
+                         workdir="/way/new/app"))
+    assert stock.sh(NAME, "pwd -P") == "/srv/new/app\n"
+    if stock.who == "root":
+        assert stock.sh(NAME, "stat -c %u:%g:%a /srv /srv/new .") == "0:0:755\n1234:1235:755\n1234:1235:755\n"
+
+
+@pytest.mark.parametrize("workdir", ["/root", "/root/app", "/home/ann", "/way", "/bin/sh", "/bin/sh/x", "/tmp/x",
+                                     "/workspace/x", "/dev/shm/x", "/scratch/x"])
+def test_workdir_that_programs_can_not_enter(root_loaded, workdir):
+    """A run that asks for no directory is not to fail for it."""
+    tree = Tree().symlink("way", "root").symlink("scratch", "/tmp").directory("root/app").directory("root", 0o700)
+    stock = root_loaded(Image(busybox(), ann(), tree.data, workdir=workdir))
+    assert stock.sh(NAME, "pwd") == "/workspace\n"
+    assert "workdir" not in stock.record(NAME)
+
+
 def test_workspace_without_a_workdir(loaded):
     stock = loaded(Image(busybox()))
     assert stock.sh(NAME, "pwd; echo mine >f; cat f") == "/workspace\nmine\n"

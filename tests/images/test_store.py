@@ -211,6 +211,29 @@ def test_budget_of_two_at_once(stock):
     stock.check(1)
 
 
+def test_as_many_as_can_be_listed(root_stock, place):
+    root_stock.image("prune").ok()
+    for n in range(4096):
+        (root_stock.store / "records" / f"{n:064x}.json").write_text("{}")
+    done = load(root_stock, place, Image(busybox()))
+    assert done.rc == OURS and "no more fit" in done.errors and "prune" in done.errors, done.errors
+
+
+def test_a_damaged_record(stock, place):
+    """The others are listed, and it comes back with the image."""
+    good, bad = Image(busybox()), Image(busybox(), Tree().file("x", "x").data)
+    load(stock, place, good, bad, names=("localhost/good:1", "localhost/bad:1")).ok()
+    record = stock.store / "records" / f"{stock.id('bad')}.json"
+    record.write_text('{"id": 1}')
+    done = stock.image("list").ok()
+    assert "localhost/good:1" in done.text and "localhost/bad" not in done.text
+    assert record.name in done.errors and "again" in done.errors, done.errors
+    stock.image("prune").ok()
+    load(stock, place, bad, names=("localhost/bad:1",)).ok()
+    assert "localhost/bad:1" in stock.image("list").ok().text
+    stock.check(2)
+
+
 def test_rm_gives_back_the_room(stock, place):
     stock.image("prune").ok()
     before = sizes(stock)
