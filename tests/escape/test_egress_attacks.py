@@ -24,7 +24,7 @@ ANY_PORT = ["*.example.org:*"]
 
 # Errors by which a connection can be refused; all of them are told to the program at once.
 REFUSED = {"EHOSTUNREACH", "ENETUNREACH", "EACCES", "ECONNREFUSED", "EADDRNOTAVAIL", "EINVAL", "EAI_NONAME", "ECONNRESET",
-           "-9"}  # -9: EAI_ADDRFAMILY
+           "ENOTCONN", "-9"}  # ENOTCONN: a reset, noticed by another call; -9: EAI_ADDRFAMILY
 
 # Each leads to a server of the world's; the control shows that.
 LITERALS = [places.WEB, places.OTHER, places.METADATA, places.PRIVATE, "172.16.0.1", "192.168.1.1", "100.64.0.1",

@@ -206,7 +206,7 @@ def test_live_sandbox(service):
     if UNIFIED == TOP:
         assert (service.cgroup / "cgroup.procs").read_text() == ""
         own = (service.cgroup / "cay-self/cgroup.procs").read_text().split()
-        assert str(service.main) in own and len(own) == 4  # with the launcher, the api and egress
+        assert str(service.main) in own and len(own) == 5  # with the launcher, the api, egress and images
     assert not [d for d, _, _ in os.walk(UNIFIED) if d.endswith(".scope") and "/cay-" in d]  # nor elsewhere
     service.verb("rm", "live")
 
@@ -223,7 +223,7 @@ def test_launcher_that_dies_comes_back_in_the_unit(service):
     main = service.main
     children = pathlib.Path(f"/proc/{main}/task/{main}/children").read_text().split()
     launcher, = [pid for pid in children
-                 if pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[0] not in (b"cay-api", b"cay-egress")]
+                 if pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[0] == b"cay: launcher"]
     os.kill(int(launcher), signal.SIGKILL)
     wait_until(lambda: len(service.served()) == 2, 20, "its second start")
     test_run(service)
