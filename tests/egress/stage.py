@@ -180,8 +180,8 @@ def request(kind, mode, number, serial=0):
 
 
 class Stage:
-    def __init__(self, settings, zone):
-        self.dir = tempfile.mkdtemp(prefix="egress-")
+    def __init__(self, directory, settings, zone):
+        self.dir = directory
         self.nets, self.pids, self.number = [], [], 0
         check(libc.unshare(CLONE_NEWNET | CLONE_NEWNS))
         mount("none", "/", MS_REC | MS_PRIVATE)
@@ -324,7 +324,7 @@ def on_stage(settings="", zone=ZONE):
                 fd = os.open(out, os.O_WRONLY | os.O_CREAT, 0o600)
                 os.dup2(fd, 1)
                 os.dup2(fd, 2)
-                stage = Stage(settings, zone)
+                stage = Stage(directory, settings, zone)
                 try:
                     test(stage)
                 except BaseException:
@@ -332,7 +332,8 @@ def on_stage(settings="", zone=ZONE):
                     raise
                 finally:
                     stage.close()
-            _, status = os.waitpid(fork(run), 0)
+            with tempfile.TemporaryDirectory(prefix="egress-") as directory:
+                _, status = os.waitpid(fork(run), 0)
             assert status == 0, out.read_text()
             print(out.read_text())
         del wrapped.__wrapped__
