@@ -420,9 +420,8 @@ int images_fail_missing(const char *name_or_id, struct cay_error *err)
 		image_name_short(full, brief);
 	}
 	(void)cay_fail(err, CAY_E_IMAGE, 0, "the image %.200s is not here", brief);
-	return image_id_prefix(name_or_id)
-		       ? cay_hint(err, "`cay image list` shows those that are")
-		       : cay_hint(err, "cay image pull %.200s", brief);
+	return image_id_prefix(name_or_id) ? cay_hint(err, "`cay image list` shows those that are")
+					   : cay_hint(err, "cay image pull %.200s", brief);
 }
 
 int images_find(const char *dir, const char *name_or_id, struct image **ret, struct cay_error *err)

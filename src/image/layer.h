@@ -26,7 +26,7 @@
 /* A file or directory counts with whole blocks of this size. */
 #define LAYER_BLOCK 4096ull
 
-#define LAYER_ROOM_HINT                                                           \
+#define LAYER_ROOM_HINT                                                            \
 	"cay image prune makes room; [images] budget in the settings is the most " \
 	"that images may take"
 
