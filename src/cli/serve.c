@@ -38,7 +38,6 @@
 #include "engine/native/service_main.h"
 #include "engine/workspace.h"
 #include "image/images.h"
-#include "image/images.h"
 #include "policy/mode.h"
 #include "settings/homes.h"
 #include "settings/places.h"
