@@ -51,7 +51,7 @@ static int open_layers(struct store *s, struct making *m, struct cay_error *err)
 		return cay_fail(err, CAY_E_TOO_LARGE, 0, "the image has more than %d layers",
 				IMAGE_LAYERS_MAX);
 	for (size_t i = 0; i < ids->len; i++) {
-		struct layer_count count;
+		struct layer_count count = {0};
 		int fd, r;
 
 		if (!store_has_layer(s, ids->items[i]))

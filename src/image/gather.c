@@ -141,7 +141,7 @@ static int begin(struct layer *l, struct post *p, bool *ret_busy)
 {
 	struct gather *g = l->gather;
 	struct fetch_order order = {.kind = FETCH_BLOB, .size = l->from->size};
-	struct stat st;
+	struct stat st = {0};
 	int r = open_partial(l);
 
 	*ret_busy = r == -EAGAIN;
@@ -373,6 +373,7 @@ static int list_layers(struct gather *g)
 {
 	const struct manifest *m = g->call->manifest;
 
+	g->n = 0;
 	g->layers = calloc(m->n_layers + 1, sizeof(*g->layers));
 	g->bars_list = calloc(m->n_layers + 1, sizeof(*g->bars_list));
 	if (!g->layers || !g->bars_list)

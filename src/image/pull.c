@@ -27,6 +27,7 @@
 
 #define SMALL_MAX IMAGE_MANIFEST_MAX
 
+/* They are the same today. NOLINTNEXTLINE(misc-redundant-expression) */
 _Static_assert(IMAGE_CONFIG_MAX <= SMALL_MAX, "a configuration is no larger than a manifest");
 
 struct pulled {

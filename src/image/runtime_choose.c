@@ -5,6 +5,7 @@
 #include "image/runtime_images.h"
 #include "spec/version.h"
 
+#include <assert.h>
 #include <string.h>
 
 #define LIST_MAX_BYTES    400 /* of the versions named in an error */
@@ -114,6 +115,8 @@ static size_t list_versions(const struct runtimes *r, struct buf *list, int *ret
 {
 	size_t named = 0;
 	int full = 0;
+
+	assert(r->len == 0 || r->items);
 
 	for (size_t i = r->len; i-- > 0 && !full;) {
 		const char *v = r->items[i].version;
