@@ -306,8 +306,13 @@ int main(void)
 		cmocka_unit_test(one_in_use_is_locked),
 	};
 
-	int failed = cmocka_run_group_tests(tests, make_store, NULL);
+	int failed;
 
+	if (geteuid() != 0 || access(BUSYBOX, X_OK) < 0) {
+		(void)fprintf(stderr, "can't run here: needs root and " BUSYBOX "\n");
+		return getenv("CAY_MUST_WORK") ? 1 : 77;
+	}
+	failed = cmocka_run_group_tests(tests, make_store, NULL);
 	use_template = true;
 	return failed + cmocka_run_group_tests(tests, NULL, remove_store);
 }
