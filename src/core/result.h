@@ -66,7 +66,8 @@ struct isolation {
 	unsigned degraded;   /* limit_bit() of each that was not enforced */
 };
 
-#define NAMESPACES 8
+#define NAMESPACES       8
+#define NAMESPACE_CGROUP 6
 extern const char *const namespace_names[NAMESPACES];
 
 struct usage {

@@ -567,6 +567,8 @@ int plan_check(const struct plan *p, size_t len, struct cay_error *err)
 		return bad(err, "its network");
 	if (!image_ok(p))
 		return bad(err, "its image or user");
+	if (p->warm >= text_len || p->pad != 0)
+		return bad(err, "its set of modules");
 	if (!flags_ok(p))
 		return bad(err, "its flags");
 	return limits_ok(&p->limits) ? 0 : bad(err, "its limits");
@@ -575,6 +577,11 @@ int plan_check(const struct plan *p, size_t len, struct cay_error *err)
 const char *plan_image(const struct plan *p)
 {
 	return p->image ? plan_str(p, p->image) : NULL;
+}
+
+const char *plan_warm(const struct plan *p)
+{
+	return p->warm ? plan_str(p, p->warm) : NULL;
 }
 
 bool plan_may_set_ids(const struct plan *p)
@@ -605,7 +612,7 @@ static void take_program_out(const struct plan *p, struct plan *ret)
 	ret->size = 0;
 	memset(ret->id, 0, sizeof(ret->id));
 	ret->compile = ret->argv = ret->env = (struct plan_list){0};
-	ret->workdir = 0;
+	ret->workdir = ret->warm = 0;
 	/* Kept from outside, by whoever watches, or by the command's own process. */
 	ret->limits.timeout_ms = ret->limits.output_bytes = ret->limits.cpu_time_ms = 0;
 }

@@ -58,9 +58,11 @@ struct plan {
 	struct plan_list compile; /* executed first, in the same place; empty: nothing is */
 	struct plan_list argv, env;
 	plan_text workdir;
+	plan_text warm; /* by an interpreter that has this set loaded, if there is one; "": cold */
 
 	/* The island's: made for one, it is for no other; but for some limits. */
 	uint32_t n_mounts;
+	uint32_t pad;
 	struct plan_list rules; /* of its network: "+RULE" allows, "-RULE" blocks */
 	struct limits limits;
 	struct plan_mount mounts[PLAN_MOUNTS_MAX];
@@ -76,7 +78,7 @@ struct plan {
 };
 
 /* Nothing between the fields, as they are compared as bytes. */
-_Static_assert(sizeof(struct plan) == 8 + ID_SIZE + 4 * sizeof(struct plan_list) + 8 +
+_Static_assert(sizeof(struct plan) == 8 + ID_SIZE + 4 * sizeof(struct plan_list) + 16 +
 					      sizeof(struct limits) +
 					      PLAN_MOUNTS_MAX * sizeof(struct plan_mount) + 16,
 	       "a new field: is it the island's or the program's? take_program_out() must know");
@@ -106,6 +108,9 @@ int plan_rules(const struct plan *p, struct strv *ret_allow, struct strv *ret_bl
 
 /* The image's id, or NULL: the host's own. */
 const char *plan_image(const struct plan *p);
+
+/* The set of modules that its interpreter should have loaded, or NULL: it starts cold. */
+const char *plan_warm(const struct plan *p);
 
 /*
  * Whether files with set-id bits may be made: by root, and only where all that can be written is

@@ -39,7 +39,7 @@ static int prepare(struct launcher *l, const struct plan *p, struct launched *i,
 
 	if (r < 0)
 		return cay_fail(err, CAY_E_ENGINE, -r, "make a workspace");
-	if (stock_take_cgroup(l, p, &i->cgroup, err) < 0 ||
+	if (stock_take_cgroup(l, &l->cgroups, p, &i->cgroup, err) < 0 ||
 	    (!i->cgroup.reused && cgroup_limit(&i->cgroup, &p->limits, true, err) < 0))
 		return -1;
 	cgroup_read_back(&i->cgroup, &p->limits, &i->isolation);

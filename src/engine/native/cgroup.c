@@ -480,8 +480,14 @@ bool cgroup_is_empty(const struct cgroup *c)
 	return c->unified < 0 || read_field(c->unified, "cgroup.events", "populated") == 0;
 }
 
-/* With the commands' own below it, where a live island left some. */
-static int remove_dir(int parent, const char *name)
+static bool is_ours(const char *name)
+{
+	return strncmp(name, COMMAND_CGROUP, strlen(COMMAND_CGROUP)) == 0 ||
+	       strncmp(name, NAME_PREFIX, strlen(NAME_PREFIX)) == 0;
+}
+
+/* With what is below it: commands of a live island, a zygote's islands and theirs. */
+static int remove_dir(int parent, const char *name) /* NOLINT(misc-no-recursion): three deep */
 {
 	DIR *d;
 
@@ -491,8 +497,8 @@ static int remove_dir(int parent, const char *name)
 	if (!d)
 		return -EBUSY;
 	for (struct dirent *e; (e = readdir(d));)
-		if (strncmp(e->d_name, COMMAND_CGROUP, strlen(COMMAND_CGROUP)) == 0)
-			(void)unlinkat(dirfd(d), e->d_name, AT_REMOVEDIR);
+		if (is_ours(e->d_name))
+			(void)remove_dir(dirfd(d), e->d_name);
 	(void)closedir(d);
 	return unlinkat(parent, name, AT_REMOVEDIR) < 0 ? -errno : 0;
 }
@@ -510,6 +516,61 @@ void cgroup_remove(struct cgroup *c)
 		(void)remove_dir(c->host->unified, c->name);
 	fd_closep(&c->unified);
 	c->name[0] = '\0';
+}
+
+int cgroup_open_birth(const struct cgroup *c, uid_t owner)
+{
+	return c->unified < 0 || owner == 0 ||
+			       fchownat(c->unified, "cgroup.procs", owner, (gid_t)-1, 0) == 0
+		       ? 0
+		       : -errno;
+}
+
+/* What the islands need of it, for the directories below dir. */
+static int pass_controllers_on(const struct cgroups *host, int dir)
+{
+	for (int k = 0; k < CONTROLLERS; k++) {
+		char text[32];
+		int r;
+
+		if (host->dir[k] < 0 || !host->v2[k])
+			continue;
+		(void)snprintf(text, sizeof(text), "+%s", controller_names[k]);
+		r = fd_write_file_at(dir, "cgroup.subtree_control", text);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+int cgroups_below_make(const struct cgroups *host, uid_t owner, struct cgroups_below *ret,
+		       struct cay_error *err)
+{
+	struct cgroup c = CGROUP_NONE;
+	int r;
+
+	ret->host = NULL;
+	ret->cgroups = *host;
+	if (host->unified < 0)
+		return 0;
+	if (cgroup_make(host, &c, err) < 0)
+		return -1;
+	ret->host = host;
+	ret->cgroups.unified = c.unified;
+	memcpy(ret->name, c.name, sizeof(ret->name));
+	r = pass_controllers_on(host, c.unified);
+	if (r == 0)
+		r = cgroup_open_birth(&c, owner);
+	return r < 0 ? cay_fail(err, CAY_E_ENGINE, -r, "make a cgroup for a zygote") : 0;
+}
+
+void cgroups_below_remove(struct cgroups_below *b)
+{
+	if (!b->host)
+		return;
+	(void)remove_dir(b->host->unified, b->name);
+	fd_closep(&b->cgroups.unified);
+	b->host = NULL;
 }
 
 /* Removes what can be: a directory with processes in it stays, whoever they belong to. */

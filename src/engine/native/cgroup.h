@@ -15,10 +15,13 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 enum controller { CONTROLLER_MEMORY, CONTROLLER_PIDS, CONTROLLER_CPU, CONTROLLERS };
 
 extern const char *const controller_names[CONTROLLERS];
+
+#define CGROUP_NAME_SIZE 64
 
 struct cgroups {
 	int dir[CONTROLLERS];       /* where islands' directories are made; -1: not to be had */
@@ -26,8 +29,6 @@ struct cgroups {
 	int unified;                /* the v2 tree, for birth and cgroup.kill; -1: none */
 	char why[CONTROLLERS][160]; /* why a controller can't be had */
 };
-
-#define CGROUP_NAME_SIZE 64
 
 struct cgroup {
 	const struct cgroups *host;
@@ -48,6 +49,24 @@ void cgroups_done(struct cgroups *c);
 
 /* Removes what processes that are gone left behind; returns how many directories. */
 int cgroups_sweep(const struct cgroups *c);
+
+/*
+ * A directory in the v2 tree for a zygote and the islands it bears, which are born into theirs by
+ * a process that has no right to write anywhere but there: owner may. The rest is host's. ret is
+ * for cgroups_below_remove() in any case.
+ */
+struct cgroups_below {
+	struct cgroups cgroups;
+	const struct cgroups *host; /* NULL: there is nothing to be removed */
+	char name[CGROUP_NAME_SIZE];
+};
+
+int cgroups_below_make(const struct cgroups *host, uid_t owner, struct cgroups_below *ret,
+		       struct cay_error *err);
+void cgroups_below_remove(struct cgroups_below *b);
+
+/* So that its owner (0: nobody else is) may put a process into it by clone3(). 0 or -errno. */
+int cgroup_open_birth(const struct cgroup *c, uid_t owner);
 
 #define CGROUP_NONE       \
 	((struct cgroup){ \

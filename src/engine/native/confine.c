@@ -35,10 +35,8 @@
  */
 #define CORE_LIMIT 1
 
-/* Where the control socket is kept while everything else is closed, and the scratch while waiting.
- */
-#define CONTROL_FD 3
-#define SCRATCH_FD 4
+/* Where the scratch is kept while waiting. */
+#define SCRATCH_FD (CONTROL_FD + 1)
 
 /*
  * What root of an island has, over its own files and processes, so that packages can be
@@ -62,16 +60,16 @@ static int fail(struct cay_error *err, const char *what)
 
 int confine_cgroup(struct island *i, struct cay_error *err)
 {
-	return cgroup_join(&i->provision.ticket, i->tasks, err);
+	int r = cgroup_join(&i->provision.ticket, i->tasks, err);
+
+	/* The last moment at which it can see where it is. */
+	i->in_cgroups = r == 0 && cgroup_is_joined(&i->provision.ticket);
+	return r;
 }
 
-/*
- * Not by a clone flag: the namespace's root is where the process is at that
- * moment. And the last moment at which it can see where that is.
- */
-int confine_cgroup_namespace(struct island *i, struct cay_error *err)
+/* Not by a clone flag: the namespace's root is where the process is at that moment. */
+int confine_cgroup_namespace(struct island *i _unused_, struct cay_error *err)
 {
-	i->in_cgroups = cgroup_is_joined(&i->provision.ticket);
 	return unshare(CLONE_NEWCGROUP) < 0 ? fail(err, "make a cgroup namespace") : 0;
 }
 
@@ -86,7 +84,11 @@ int confine_to_launcher(struct island *i, struct cay_error *err)
 	struct pollfd launcher[] = {{.fd = i->control}, {.fd = i->launcher, .events = POLLIN}};
 	int r;
 
-	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
+	/*
+	 * One that was borne has the zygote for a parent, whose end is not its own: it lives in
+	 * the zygote's island's PID namespace, and ends with that, which ends with the launcher.
+	 */
+	if (!i->interpreter && prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
 		return fail(err, "tie the island's life to the launcher's");
 	r = poll(launcher, 2, 0);
 	if (r < 0)
@@ -522,6 +524,17 @@ int confine_init(struct island *i, struct cay_error *err)
 	return 0;
 }
 
+static int own_namespaces(const struct facts *f, const uint64_t host[NAMESPACES], uint32_t which,
+			  struct cay_error *err)
+{
+	for (int n = 0; n < NAMESPACES; n++)
+		if (which & 1u << n && (f->namespaces[n] == 0 || f->namespaces[n] == host[n]))
+			return cay_fail(err, CAY_E_NOT_ENFORCEABLE, 0,
+					"the island has no %s namespace of its own",
+					namespace_names[n]);
+	return 0;
+}
+
 static int not_in_force(struct cay_error *err, const char *what)
 {
 	return cay_fail(err, CAY_E_NOT_ENFORCEABLE, 0, "%s not in force on the island", what);
@@ -530,11 +543,8 @@ static int not_in_force(struct cay_error *err, const char *what)
 int facts_check(const struct facts *f, const struct plan *p, const uint64_t host[NAMESPACES],
 		struct cay_error *err)
 {
-	for (int n = 0; n < NAMESPACES; n++)
-		if (f->namespaces[n] == 0 || f->namespaces[n] == host[n])
-			return cay_fail(err, CAY_E_NOT_ENFORCEABLE, 0,
-					"the island has no %s namespace of its own",
-					namespace_names[n]);
+	if (own_namespaces(f, host, ~0u, err) < 0)
+		return -1;
 	if (f->uid != p->uid || f->gid != p->gid)
 		return not_in_force(err, "the user is");
 	if ((f->caps_effective | f->caps_permitted | f->caps_inheritable | f->caps_bounding |
@@ -560,4 +570,19 @@ int facts_check(const struct facts *f, const struct plan *p, const uint64_t host
 	if (f->open_files > p->limits.open_files || f->core_bytes > CORE_LIMIT)
 		return not_in_force(err, "the resource limits are");
 	return 0;
+}
+
+int facts_check_zygote(const struct facts *f, const uint64_t host[NAMESPACES],
+		       struct cay_error *err)
+{
+	/* Its islands have cgroup namespaces, which they could not make sense of below its own. */
+	if (own_namespaces(f, host, ~(1u << NAMESPACE_CGROUP), err) < 0)
+		return -1;
+	if (f->uid != 0 || f->gid != 0)
+		return not_in_force(err, "the zygote's user is");
+	if (!f->in_cgroups)
+		return not_in_force(err, "the cgroups are");
+	if (f->no_new_privs != 1)
+		return not_in_force(err, "no_new_privs is");
+	return f->root_read_only ? 0 : not_in_force(err, "the read-only root is");
 }

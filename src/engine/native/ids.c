@@ -1,5 +1,6 @@
 #include "engine/native/ids.h"
 
+#include "base/attr.h"
 #include "base/fd.h"
 
 #include <errno.h>
@@ -48,38 +49,88 @@ static int set_lock(const struct ids *i, uint32_t slot, short type)
 	return fcntl(i->lock, F_OFD_SETLK, &lock) < 0 ? -errno : 0;
 }
 
-int ids_take(struct ids *i, uint32_t *ret_base, struct cay_error *err)
+/* -EAGAIN: it is somebody's. */
+static int take_slot(struct ids *i, uint32_t slot)
 {
+	int r = i->taken[slot] ? -EAGAIN : set_lock(i, slot, F_WRLCK);
+
+	if (r == 0)
+		i->taken[slot] = 1;
+	return r == -EACCES ? -EAGAIN : r;
+}
+
+/* Unlocking can't fail, but for want of memory: then the range stays ours. */
+static void give_slot(struct ids *i, uint32_t slot)
+{
+	if (set_lock(i, slot, F_UNLCK) == 0)
+		i->taken[slot] = 0;
+}
+
+/* All n from there on, or none: the first that can't be had is *ret_obstacle. */
+static int take_slots(struct ids *i, uint32_t first, uint32_t n, uint32_t *ret_obstacle)
+{
+	for (uint32_t k = 0; k < n; k++) {
+		int r = take_slot(i, first + k);
+
+		if (r == 0)
+			continue;
+		*ret_obstacle = first + k;
+		while (k-- > 0)
+			give_slot(i, first + k);
+		return r;
+	}
+	return 0;
+}
+
+int ids_take_block(struct ids *i, uint32_t n, uint32_t *ret_base, struct cay_error *err)
+{
+	uint32_t first = i->next, looked = 0, obstacle = 0;
+
 	if (i->lock < 0)
 		i->lock = open_lock();
 	if (i->lock < 0)
 		return cay_fail(err, CAY_E_ENGINE, -i->lock, "open %s", LOCK_FILE);
-	for (uint32_t n = 0; n < IDS_RANGES; n++) {
-		uint32_t slot = (i->next + n) % IDS_RANGES;
-		int r = i->taken[slot] ? -EAGAIN : set_lock(i, slot, F_WRLCK);
+	while (looked < IDS_RANGES) {
+		int r;
 
+		if (first + n > IDS_RANGES) {
+			looked += IDS_RANGES - (uint32_t)size_min(first, IDS_RANGES);
+			first = 0;
+		}
+		r = take_slots(i, first, n, &obstacle);
 		if (r == 0) {
-			i->taken[slot] = 1;
-			i->next = slot + 1;
-			*ret_base = IDS_FIRST + slot * IDS_RANGE;
+			i->next = first + n;
+			*ret_base = IDS_FIRST + first * IDS_RANGE;
 			return 0;
 		}
-		if (r != -EAGAIN && r != -EACCES)
+		if (r != -EAGAIN)
 			return cay_fail(err, CAY_E_ENGINE, -r, "lock %s", LOCK_FILE);
+		looked += obstacle + 1 - first;
+		first = obstacle + 1;
 	}
 	return cay_fail(err, CAY_E_AT_CAPACITY, 0, "all %u ranges of user ids are in use",
 			IDS_RANGES);
 }
 
-void ids_give(struct ids *i, uint32_t base)
+void ids_give_block(struct ids *i, uint32_t base, uint32_t n)
 {
 	uint32_t slot = (base - IDS_FIRST) / IDS_RANGE;
 
-	/* Unlocking can't fail, but for want of memory: then the range stays ours. */
-	if (base && set_lock(i, slot, F_UNLCK) == 0) {
-		i->taken[slot] = 0;
-		i->next = slot; /* what was made for its ids may be there yet: image_root.h */
-	}
+	if (!base)
+		return;
+	for (uint32_t k = 0; k < n; k++)
+		give_slot(i, slot + k);
+	i->next = slot; /* what was made for its ids may be there yet: image_root.h */
+}
+
+int ids_take(struct ids *i, uint32_t *ret_base, struct cay_error *err)
+{
+	return ids_take_block(i, 1, ret_base, err);
+}
+
+void ids_give(struct ids *i, uint32_t base)
+{
+	ids_give_block(i, base, 1);
 }
 
 bool ids_all_owned(int *ret_error)

@@ -37,3 +37,7 @@ void ids_done(struct ids *i);
 /* Takes a free range; its first host id. */
 int ids_take(struct ids *i, uint32_t *ret_base, struct cay_error *err);
 void ids_give(struct ids *i, uint32_t base);
+
+/* The same with n ranges, one behind the other. */
+int ids_take_block(struct ids *i, uint32_t n, uint32_t *ret_base, struct cay_error *err);
+void ids_give_block(struct ids *i, uint32_t base, uint32_t n);

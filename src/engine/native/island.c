@@ -8,7 +8,9 @@
 #include "engine/native/layout.h"
 #include "engine/native/network.h"
 #include "engine/native/orders.h"
+#include "engine/sys.h"
 #include "policy/command.h"
+#include "warm/interpreter.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -17,6 +19,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -28,55 +31,55 @@
  * that the last process reads back, so a step that did nothing is noticed.
  */
 const struct step island_steps[] = {
-	{"launcher", STEP_EARLY, confine_to_launcher},
-	{"hostname", STEP_EARLY, confine_hostname},
+	{"launcher", STEP_EARLY, confine_to_launcher, EVERYONE},
+	{"hostname", STEP_EARLY, confine_hostname, EVERYONE},
 
-	{"ids", STEP_MAPPED, confine_ids},
+	{"ids", STEP_MAPPED, confine_ids, EVERYONE},
 
 	/* While the host's paths are as they were: the new root covers one of its directories. */
-	{"host directories", STEP_MAPPED, layout_trees},
-	{"root", STEP_ROOT, layout_root},
-	{"mount points", STEP_ROOT, layout_mount_points},
+	{"host directories", STEP_MAPPED, layout_trees, EVERYONE},
+	{"root", STEP_ROOT, layout_root, EVERYONE},
+	{"mount points", STEP_ROOT, layout_mount_points, EVERYONE},
 	/* Before anything that stays writable is placed, after all that needs a place. */
-	{"read-only root", STEP_ROOT, layout_seal},
-	{"devices", STEP_ROOT, layout_devices},
+	{"read-only root", STEP_ROOT, layout_seal, EVERYONE},
+	{"devices", STEP_ROOT, layout_devices, EVERYONE},
 	/* /proc while the host's is still in sight: the kernel grants no more than was visible. */
-	{"proc", STEP_MAPPED, layout_proc},
-	{"proc masks", STEP_MAPPED, layout_proc_masks},
+	{"proc", STEP_MAPPED, layout_proc, EVERYONE},
+	{"proc masks", STEP_MAPPED, layout_proc_masks, NOT_ZYGOTE},
 
 	/* Limits before anything that can grow; while the host's /proc tells where we are. */
-	{"cgroup", STEP_INIT, confine_cgroup},
-	{"cgroup namespace", STEP_INIT, confine_cgroup_namespace},
-	{"scratch", STEP_INIT, layout_scratch},
-	{"machine", STEP_INIT, layout_sys},
-	{"terminals", STEP_INIT, layout_devpts},
-	{"mounts", STEP_INIT, layout_mounts},
-	{"pivot", STEP_INIT, layout_enter},
+	{"cgroup", STEP_INIT, confine_cgroup, EVERYONE},
+	{"cgroup namespace", STEP_INIT, confine_cgroup_namespace, NOT_ZYGOTE},
+	{"scratch", STEP_INIT, layout_scratch, EVERYONE},
+	{"machine", STEP_INIT, layout_sys, EVERYONE},
+	{"terminals", STEP_INIT, layout_devpts, EVERYONE},
+	{"mounts", STEP_INIT, layout_mounts, EVERYONE},
+	{"pivot", STEP_INIT, layout_enter, EVERYONE},
 
-	{"keyring", STEP_INIT, confine_keyring},
-	{"rlimits", STEP_INIT, confine_rlimits},
-	{"cpus", STEP_INIT, confine_cpus},
+	{"keyring", STEP_INIT, confine_keyring, EVERYONE},
+	{"rlimits", STEP_INIT, confine_rlimits, NOT_ZYGOTE},
+	{"cpus", STEP_INIT, confine_cpus, NOT_ZYGOTE},
 	/* While we still have CAP_SETPCAP: after the uid changes it would fail quietly. */
-	{"bounding set", STEP_INIT, confine_bounding},
-	{"securebits", STEP_INIT, confine_securebits},
-	{"no new privileges", STEP_INIT, confine_no_new_privs},
+	{"bounding set", STEP_INIT, confine_bounding, NOT_ZYGOTE},
+	{"securebits", STEP_INIT, confine_securebits, NOT_ZYGOTE},
+	{"no new privileges", STEP_INIT, confine_no_new_privs, EVERYONE},
 	/* As late as can be: the launcher's side makes it meanwhile. */
-	{"network", STEP_INIT, network_enter},
-	{"shut init", STEP_INIT, confine_shut_init},
+	{"network", STEP_INIT, network_enter, EVERYONE},
+	{"shut init", STEP_INIT, confine_shut_init, EVERYONE},
 	/* Last of init's: it denies what the steps above need. The program's process inherits it.
 	 */
-	{"seccomp", STEP_INIT, confine_seccomp},
+	{"seccomp", STEP_INIT, confine_seccomp, NOT_ZYGOTE},
 
 	/* Before there is anything of the program's that could be outside of it. */
-	{"command cgroup", STEP_PROGRAM, confine_command},
-	{"session", STEP_PROGRAM, confine_session},
-	{"user", STEP_PROGRAM, confine_user},
-	{"capabilities", STEP_PROGRAM, confine_capabilities},
-	{"terminal", STEP_PROGRAM, confine_terminal},
-	{"stdio", STEP_PROGRAM, confine_stdio},
-	{"landlock", STEP_PROGRAM, confine_landlock},
-	{"fds", STEP_LAST, confine_fds},
-	{"workdir", STEP_LAST, confine_workdir},
+	{"command cgroup", STEP_PROGRAM, confine_command, EVERYONE},
+	{"session", STEP_PROGRAM, confine_session, EVERYONE},
+	{"user", STEP_PROGRAM, confine_user, NOT_ZYGOTE},
+	{"capabilities", STEP_PROGRAM, confine_capabilities, NOT_ZYGOTE},
+	{"terminal", STEP_PROGRAM, confine_terminal, EVERYONE},
+	{"stdio", STEP_PROGRAM, confine_stdio, EVERYONE},
+	{"landlock", STEP_PROGRAM, confine_landlock, NOT_ZYGOTE},
+	{"fds", STEP_LAST, confine_fds, EVERYONE},
+	{"workdir", STEP_LAST, confine_workdir, EVERYONE},
 };
 const unsigned n_island_steps = ARRAY_LEN(island_steps);
 
@@ -89,7 +92,7 @@ static int run_steps(struct island *i, enum step_where where, struct cay_error *
 		bool here = s->where == where || (where == STEP_MAPPED && s->where == STEP_ROOT &&
 						  (!i->in_template || plan_image(i->plan)));
 
-		if (!here || i->skip & 1ull << n)
+		if (!here || (s->whose == NOT_ZYGOTE && i->zygote) || i->skip & 1ull << n)
 			continue;
 		if (s->run(i, err) < 0)
 			return cay_wrap(err, "set up the island (%s)", s->name);
@@ -199,13 +202,28 @@ static int be_agent(struct island *i)
 	return agent_serve(ISLAND_WORKSPACE, STDIN_FILENO, STDOUT_FILENO) < 0;
 }
 
+bool island_starts_warm(const struct island *i)
+{
+	return i->interpreter && plan_warm(i->plan);
+}
+
+/* What an exec would have done: nothing of ours is left open, and the memory is the program's. */
+static int become(const struct island *i, char **argv, char **env)
+{
+	if (prctl(PR_SET_DUMPABLE, 1) < 0 || sys_close_range(CONTROL_FD, ~0u, 0) < 0)
+		return 125;
+	i->interpreter->run(argv, env);
+	return 125;
+}
+
 int island_program(struct island *i, char **argv, char **env)
 {
 	struct message m = {.kind = MESSAGE_READY, .command = i->command};
 	struct cay_error err;
 
 	if (run_steps(i, STEP_PROGRAM, &err) < 0 || confine_read_facts(i, &m.facts, &err) < 0 ||
-	    facts_check(&m.facts, i->plan, i->provision.namespaces, &err) < 0)
+	    (i->zygote ? facts_check_zygote(&m.facts, i->provision.namespaces, &err)
+		       : facts_check(&m.facts, i->plan, i->provision.namespaces, &err)) < 0)
 		give_up(i, &err);
 	if (msg_send(i->control, &m, sizeof(m), &i->scratch_fd,
 		     i->held || i->order.flags & ORDER_SCRATCH) < 0)
@@ -220,7 +238,7 @@ int island_program(struct island *i, char **argv, char **env)
 		give_up(i, &err);
 	if (i->order.flags & ORDER_COMPILE)
 		make_build_dir();
-	return island_exec(i, argv, env);
+	return island_starts_warm(i) ? become(i, argv, env) : island_exec(i, argv, env);
 }
 
 /* PID 2 until it execs. It shares memory with init, which sleeps meanwhile. */
@@ -259,6 +277,13 @@ static pid_t start_program(struct island *i)
 		.env = island_list(i->plan, i->plan->env),
 	};
 
+	if (island_starts_warm(i)) {
+		pid_t pid = i->interpreter->fork();
+
+		if (pid == 0)
+			_exit(program_main(&p));
+		return pid;
+	}
 	return clone(program_main, stack + sizeof(stack), CLONE_VM | CLONE_VFORK | SIGCHLD, &p);
 }
 
@@ -290,6 +315,25 @@ void island_reset_signals(void)
 		(void)syscall(SYS_rt_sigaction, s, by_default, NULL, sizeof(unsigned long));
 }
 
+/*
+ * Of all that was open where we were cloned, only what is for this island. With the launcher's
+ * end of the socket gone its death is an end of stream to us; and with thousands of others gone
+ * there is room below the limit of open files.
+ */
+static int let_go(const struct island *i)
+{
+	int keep[7 + 2 * PLAN_MOUNTS_MAX] = {i->control, i->launcher, i->image->fd, i->image->tree};
+	size_t n = 4;
+
+	for (int k = 0; k < 3 && !i->ahead; k++)
+		keep[n++] = i->stdio[k];
+	for (uint32_t k = 0; k < i->plan->n_mounts && !i->interpreter; k++) {
+		keep[n++] = i->hostdirs[k].fd;
+		keep[n++] = i->hostdirs[k].tree;
+	}
+	return fd_close_others(keep, n);
+}
+
 void island_main(struct island *i)
 {
 	struct message end = {.kind = MESSAGE_EXITED};
@@ -297,6 +341,8 @@ void island_main(struct island *i)
 	pid_t pid;
 	int r;
 
+	if (let_go(i) < 0)
+		_exit(125);
 	i->root_fd = -1;
 	i->scratch_fd = -1;
 	for (int n = 0; n < COMMAND_DOORS; n++)

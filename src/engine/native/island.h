@@ -43,6 +43,15 @@
 #include <stdint.h>
 
 struct bare;
+struct interpreter;
+
+/* What an island is born with; its network comes later. */
+#define ISLAND_CLONE_FLAGS                                                                \
+	(CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS |       \
+	 CLONE_NEWTIME | CLONE_PIDFD | CLONE_CLEAR_SIGHAND)
+
+/* Where the control socket is kept while everything else is closed. */
+#define CONTROL_FD 3
 
 enum message_kind {
 	MESSAGE_MAPPED = 1,
@@ -111,6 +120,10 @@ int namespaces_read(uint64_t ret[NAMESPACES]);
 int facts_check(const struct facts *f, const struct plan *p, const uint64_t host[NAMESPACES],
 		struct cay_error *err);
 
+/* The same for an interpreter that bears islands: it keeps capabilities, in its own user namespace. */
+int facts_check_zygote(const struct facts *f, const uint64_t host[NAMESPACES],
+		       struct cay_error *err);
+
 /* Everything the child needs, prepared by the launcher before the clone. */
 struct island {
 	const struct plan *plan;
@@ -123,6 +136,8 @@ struct island {
 	bool in_template;               /* the host image's root is there already */
 	enum network_way network;       /* where it comes from */
 	bool ahead;                     /* waits for orders: stdio comes by those, and plans may */
+	bool zygote; /* its program is an interpreter that bears islands: zygote.h */
+	const struct interpreter *interpreter; /* that bore it, and runs its programs; or NULL */
 	bool held;                      /* waits for MESSAGE_GO, and sends the scratch fd */
 	uint64_t skip;                  /* tests only: bits of steps left out */
 
@@ -158,10 +173,16 @@ enum step_where {
 	STEP_LAST,    /* the program's process, when files are in, before exec */
 };
 
+enum step_whose {
+	EVERYONE,
+	NOT_ZYGOTE, /* left to the islands that a zygote bears: after it, they could not do the rest */
+};
+
 struct step {
 	const char *name;
 	enum step_where where;
 	int (*run)(struct island *i, struct cay_error *err);
+	enum step_whose whose;
 };
 
 extern const struct step island_steps[];
@@ -181,6 +202,9 @@ int island_exec(const struct island *i, char *const *argv, char *const *env);
 
 /* All as a program expects them; what is ignored would stay so. */
 void island_reset_signals(void);
+
+/* Whether the order's program is run by the interpreter that bore the island. */
+bool island_starts_warm(const struct island *i);
 
 /* A list of the plan's as execve() wants it, on the heap. Ends the process without memory. */
 char **island_list(const struct plan *p, struct plan_list l);

@@ -9,6 +9,7 @@
 #include "engine/native/island.h"
 #include "engine/native/network.h"
 #include "engine/native/stock.h"
+#include "engine/native/zygote.h"
 #include "engine/sys.h"
 
 #include <errno.h>
@@ -59,6 +60,7 @@ static void drop_ahead(struct launcher *l)
 void launcher_done(struct launcher *l)
 {
 	drop_ahead(l);
+	zygotes_done(l);
 	stock_done(l);
 	image_shifts_done(&l->image_shifts);
 	cgroups_done(&l->cgroups);
@@ -110,8 +112,8 @@ static int write_maps(const struct launched *i, bool many_ids)
 	int r = 0;
 
 	if (many_ids) {
-		(void)snprintf(uids, sizeof(uids), "0 %u %u", i->first_id, IDS_RANGE);
-		(void)snprintf(gids, sizeof(gids), "0 %u %u", i->first_id, IDS_RANGE);
+		(void)snprintf(uids, sizeof(uids), "0 %u %u", i->first_id, i->n_ids);
+		(void)snprintf(gids, sizeof(gids), "0 %u %u", i->first_id, i->n_ids);
 	} else {
 		(void)snprintf(uids, sizeof(uids), "%u %u 1", i->uid, geteuid());
 		(void)snprintf(gids, sizeof(gids), "%u %u 1", i->gid, getegid());
@@ -131,8 +133,7 @@ static int write_maps(const struct launched *i, bool many_ids)
 static pid_t clone_island(struct launcher *l, struct launched *i, bool use_template, int network)
 {
 	struct clone_args args = {
-		.flags = CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS |
-			 CLONE_NEWTIME | CLONE_PIDFD | CLONE_CLEAR_SIGHAND,
+		.flags = ISLAND_CLONE_FLAGS,
 		.pidfd = (uint64_t)(uintptr_t)&i->pidfd,
 		.exit_signal = SIGCHLD,
 	};
@@ -200,20 +201,23 @@ static int open_mount(struct launcher *l, const struct plan *p, uint32_t n, stru
 	return hostdir_open(l->rules, source, m, &i->hostdirs[n], err);
 }
 
-static int prepare(struct launcher *l, const struct plan *p, struct launched *i,
-		   struct cay_error *err)
+static int prepare(struct launcher *l, const struct plan *p, const struct cgroups *cgroups,
+		   struct launched *i, struct cay_error *err)
 {
 	if (l->ids_error)
 		return cay_fail(err, CAY_E_ENGINE, l->ids_error, "read /proc/self/uid_map");
 	for (uint32_t n = 0; n < p->n_mounts; n++)
 		if (open_mount(l, p, n, i, err) < 0)
 			return -1;
-	if (stock_take_cgroup(l, p, &i->cgroup, err) < 0)
+	if (stock_take_cgroup(l, cgroups, p, &i->cgroup, err) < 0)
 		return -1;
 	i->uid = p->uid;
 	i->gid = p->gid;
-	if (l->many_ids && ids_take(&l->ids, &i->first_id, err) < 0)
-		return -1;
+	if (l->many_ids && !i->first_id) {
+		i->n_ids = IDS_RANGE;
+		if (ids_take(&l->ids, &i->first_id, err) < 0)
+			return -1;
+	}
 	if (plan_image(p) &&
 	    image_root_open(l->image_store, p, i->first_id, &l->image_shifts, &i->image, err) < 0)
 		return -1;
@@ -228,30 +232,12 @@ static int prepare(struct launcher *l, const struct plan *p, struct launched *i,
 	return 0;
 }
 
-/*
- * In the child: of all that is open in the launcher only what is for this island.
- * With our end of the socket gone its death is an end of stream to us; and with
- * thousands of others gone there is room below the limit of open files.
- */
-static int let_go(const struct island *i)
-{
-	int keep[7 + 2 * PLAN_MOUNTS_MAX] = {i->control, i->launcher, i->image->fd, i->image->tree};
-	size_t n = 4;
-
-	for (int k = 0; k < 3 && !i->ahead; k++)
-		keep[n++] = i->stdio[k];
-	for (uint32_t k = 0; k < i->plan->n_mounts; k++) {
-		keep[n++] = i->hostdirs[k].fd;
-		keep[n++] = i->hostdirs[k].tree;
-	}
-	return fd_close_others(keep, n);
-}
-
 static int spawn(struct launcher *l, const struct plan *p, const int stdio[3], bool held,
 		 struct launched *i, struct cay_error *err)
 {
 	bool use_template = fits_template(l, p);
-	bool wired = p->network != NETWORK_NONE, pooled = !wired && l->n_networks > 0;
+	bool wired = p->network != NETWORK_NONE;
+	bool pooled = !wired && !i->mother && l->n_networks > 0;
 	_cleanup_(fd_closep) int network = pooled ? l->networks[--l->n_networks] : -1;
 	_cleanup_(fd_closep) int theirs = -1, self = sys_pidfd_open(getpid());
 	int pair[2];
@@ -263,6 +249,8 @@ static int spawn(struct launcher *l, const struct plan *p, const int stdio[3], b
 	i->control = fd_above_stdio(pair[0]);
 	theirs = fd_above_stdio(pair[1]);
 	i->network = pooled ? NETWORK_POOLED : stdio || wired ? NETWORK_SENT : NETWORK_MADE;
+	if (i->mother)
+		return zygote_bear(i->mother, p, i, theirs, self, err);
 	i->pid = clone_island(l, i, use_template, network);
 	if (i->pid == 0) {
 		struct island inside = {
@@ -270,6 +258,7 @@ static int spawn(struct launcher *l, const struct plan *p, const int stdio[3], b
 			.control = theirs,
 			.launcher = self,
 			.ahead = !stdio,
+			.zygote = i->zygote,
 			.hostdirs = i->hostdirs,
 			.image = &i->image,
 			.many_ids = l->many_ids,
@@ -281,8 +270,6 @@ static int spawn(struct launcher *l, const struct plan *p, const int stdio[3], b
 
 		if (stdio)
 			memcpy(inside.stdio, stdio, sizeof(inside.stdio));
-		if (let_go(&inside) < 0)
-			_exit(125);
 		island_main(&inside);
 	}
 	return i->pid < 0 ? clone_failed(err) : 0;
@@ -297,8 +284,8 @@ static int provide(struct launcher *l, const struct plan *p, struct launched *i,
 	size_t n_tasks = 0;
 	/* Now: with its ids changed it is shut to us, unless we may trace. */
 	_cleanup_(fd_closep) int user =
-		i->network == NETWORK_SENT ? stock_open_namespace(i->pid, "user") : -1;
-	int r = write_maps(i, l->many_ids);
+		i->network == NETWORK_SENT ? stock_open_namespace(i, "user") : -1;
+	int r = i->mother ? 0 : write_maps(i, l->many_ids);
 
 	if (r == 0)
 		r = msg_send(i->control, &mapped, sizeof(mapped), NULL, 0);
@@ -389,6 +376,9 @@ int launched_judge(struct launched *i, const struct plan *p, const struct facts 
 		return bare_judge(i, p, f, err);
 	if (facts_check(f, p, i->launcher->own_namespaces, err) < 0)
 		return -1;
+	if (i->mother && zygote_shares(i->mother, f->namespaces))
+		return cay_fail(err, CAY_E_NOT_ENFORCEABLE, 0,
+				"the island has a namespace of its zygote's");
 	iso->degraded = 0;
 	iso->user = HOLD_USERNS;
 	iso->disk = i->kept == KEPT_IMAGE   ? HOLD_LOOP
@@ -462,7 +452,7 @@ static int make_island(struct launcher *l, const struct plan *p, const int *stdi
 		       struct launched *ret, struct cay_error *err)
 {
 	launched_init(ret, l);
-	if (prepare(l, p, ret, err) == 0) {
+	if (prepare(l, p, &l->cgroups, ret, err) == 0) {
 		if (stdio)
 			give_pipes(stdio, ret);
 		if (spawn(l, p, stdio, held, ret, err) == 0) {
@@ -474,6 +464,33 @@ static int make_island(struct launcher *l, const struct plan *p, const int *stdi
 	}
 	discard(ret);
 	return -1;
+}
+
+/* The same of a zygote's: all that is its own is the program's, and is there already. */
+static int bear_island(struct launcher *l, struct zygote *z, const struct plan *p,
+		       struct launched *ret, struct cay_error *err)
+{
+	launched_init(ret, l);
+	ret->uid = p->uid;
+	ret->gid = p->gid;
+	if (zygote_provide(z, p, ret, err) == 0 && spawn(l, p, NULL, false, ret, err) == 0) {
+		if (provide(l, p, ret, err) == 0)
+			return 0;
+		hear_why(ret, err);
+	}
+	discard(ret);
+	return -1;
+}
+
+int launcher_make_zygote(struct launcher *l, const struct plan *p, const struct cgroups *cgroups,
+			 uint32_t n_ids, struct launched *i, struct cay_error *err)
+{
+	i->zygote = true;
+	i->n_ids = n_ids;
+	if (prepare(l, p, cgroups, i, err) < 0 || spawn(l, p, NULL, false, i, err) < 0)
+		return -1;
+	let_go_of_trees(i);
+	return provide(l, p, i, err);
 }
 
 int launcher_make_ahead(struct launcher *l, const struct plan *like, size_t n,
@@ -552,9 +569,14 @@ static bool take_ahead(struct launcher *l, const struct plan *p, struct launched
 int launcher_make_live(struct launcher *l, const struct plan *p, bool cold, struct launched *ret,
 		       struct cay_error *err)
 {
+	struct zygote *z;
+
 	if (plan_check(p, p->size, err) < 0)
 		return -1;
 	if (!cold && take_ahead(l, p, ret))
+		return 0;
+	z = cold ? NULL : zygote_find(l, p);
+	if (z && bear_island(l, z, p, ret, err) == 0)
 		return 0;
 	return make_island(l, p, NULL, false, ret, err);
 }
@@ -623,7 +645,7 @@ void launched_kill(struct launched *i)
 		return;
 	}
 	/* PID 1's death is everybody's. The cgroup is a second way to the same end. */
-	if (i->pidfd >= 0 && sys_pidfd_kill(i->pidfd) < 0 && i->pid > 0)
+	if (i->pidfd >= 0 && sys_pidfd_kill(i->pidfd) < 0 && i->pid > 0 && !i->mother)
 		(void)kill(i->pid, SIGKILL); /* ours, and not reaped: the number is its own */
 	cgroup_kill(&i->cgroup);
 }
@@ -632,9 +654,11 @@ void launched_reap(struct launched *i, struct usage *ret)
 {
 	struct rusage used = {0};
 
-	if (i->pid > 0)
+	if (i->pid > 0 && !i->mother)
 		while (wait4(i->pid, NULL, 0, &used) < 0 && errno == EINTR)
 			;
+	if (i->mother)
+		zygote_lay_to_rest(i);
 	ret->cpu_ms = (double)clock_cpu_us(&used) / 1e3;
 	ret->memory_peak_bytes = (uint64_t)used.ru_maxrss * 1024;
 	ret->processes_peak = 0;
@@ -652,7 +676,7 @@ void launched_reap(struct launched *i, struct usage *ret)
 	stock_leave_mounts(i);
 	stock_give_cgroup(i->launcher, &i->cgroup);
 	if (i->first_id)
-		ids_give(&i->launcher->ids, i->first_id);
+		ids_give_block(&i->launcher->ids, i->first_id, i->n_ids / IDS_RANGE);
 	i->first_id = 0;
 	i->pid = -1;
 }

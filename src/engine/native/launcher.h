@@ -42,6 +42,8 @@ struct bare;
 struct facts;
 struct launched;
 struct message;
+struct zygote;
+struct zygote_kind;
 
 struct launcher {
 	struct cgroups cgroups;
@@ -64,7 +66,10 @@ struct launcher {
 	int kept_dir; /* kept.h; borrowed; -1: no workspaces are kept */
 	struct image_shifts image_shifts;
 	const char *image_store; /* image/images.h; borrowed; NULL: there are no images */
-	uint64_t skip_steps;     /* tests only: see island_steps */
+	struct zygote_kind *zygote_kinds; /* zygote.h; borrowed */
+	size_t n_zygote_kinds;
+	struct zygote *zygotes;
+	uint64_t skip_steps; /* tests only: see island_steps */
 };
 
 void launcher_init(struct launcher *l, const struct mount_rules *rules);
@@ -114,6 +119,10 @@ struct launched {
 	int scratch;           /* where held: the root of its writable file system; else -1 */
 	struct cgroup cgroup;
 	uint32_t first_id; /* of its host ids; 0: it has no range */
+	uint32_t n_ids;
+	bool zygote;           /* it is for an interpreter that bears others */
+	struct zygote *mother; /* that bore it; or NULL: we did */
+	uint32_t slot;         /* of its ids, among the mother's */
 	uint32_t uid, gid; /* who programs are on it */
 	struct hostdir hostdirs[PLAN_MOUNTS_MAX];
 	struct hostdir image;       /* its root, where it is not the host's own */
@@ -164,6 +173,10 @@ int launched_begin(struct launched *i, uint32_t command, uint32_t flags, const s
  */
 int launcher_make_live(struct launcher *l, const struct plan *p, bool cold, struct launched *ret,
 		       struct cay_error *err);
+
+/* For zygote.c: the island on which an interpreter will serve. first_id is there already. */
+int launcher_make_zygote(struct launcher *l, const struct plan *p, const struct cgroups *cgroups,
+			 uint32_t n_ids, struct launched *i, struct cay_error *err);
 
 /*
  * flags: enum order_flags. p is NULL: the one that the island was made for. doors: what the

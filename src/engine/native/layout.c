@@ -31,7 +31,8 @@ int layout_trees(struct island *i, struct cay_error *err)
 {
 	const struct plan *p = i->plan;
 
-	for (uint32_t n = 0; n < p->n_mounts; n++)
+	/* One that was borne has its zygote's. */
+	for (uint32_t n = 0; n < p->n_mounts && !i->interpreter; n++)
 		if (hostdir_tree(&i->hostdirs[n], p->mounts[n].access, &i->trees[n], err) < 0)
 			return -1;
 	return 0;
@@ -315,6 +316,8 @@ int layout_mounts(struct island *i, struct cay_error *err)
 {
 	const struct plan *p = i->plan;
 
+	if (i->interpreter)
+		return 0;
 	if (make_mount_points(i, true, err) < 0)
 		return -1;
 	for (uint32_t n = 0; n < p->n_mounts; n++) {

@@ -6,6 +6,7 @@
 #include "engine/native/bare.h"
 #include "engine/native/confine.h"
 #include "engine/native/processes.h"
+#include "warm/interpreter.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -103,7 +104,7 @@ _noreturn_ static void be_command(struct island *i)
 	if (i->bare)
 		_exit(steward_command(i));
 	i->ahead = false;
-	if (confine_cpus(i, &err) < 0 || confine_rlimits(i, &err) < 0) {
+	if (!i->zygote && (confine_cpus(i, &err) < 0 || confine_rlimits(i, &err) < 0)) {
 		refuse(i, i->command, &err);
 		_exit(125);
 	}
@@ -142,7 +143,7 @@ static void start_command(struct island *i)
 		return;
 	}
 	commands[n].number = i->command;
-	commands[n].pid = fork();
+	commands[n].pid = i->interpreter ? i->interpreter->fork() : fork();
 	if (commands[n].pid == 0)
 		be_command(i);
 	if (block_children(&child, NULL) < 0)

@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -34,7 +35,7 @@ static int lay_out_template(struct cay_error *err)
 	return rootfs_enter(root, err);
 }
 
-int stock_open_namespace(pid_t pid, const char *name)
+static int open_namespace(pid_t pid, const char *name)
 {
 	char path[64];
 	int fd;
@@ -42,6 +43,19 @@ int stock_open_namespace(pid_t pid, const char *name)
 	(void)snprintf(path, sizeof(path), "/proc/%d/ns/%s", (int)pid, name);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	return fd < 0 ? -errno : fd;
+}
+
+int stock_open_namespace(const struct launched *i, const char *name)
+{
+	struct pollfd end = {.fd = i->pidfd, .events = POLLIN};
+	int fd = open_namespace(i->pid, name);
+
+	/* A child of ours keeps its number until we have waited for it; a zygote's does not. */
+	if (fd >= 0 && i->mother && poll(&end, 1, 0) != 0) {
+		(void)close(fd);
+		return -ESRCH;
+	}
+	return fd;
 }
 
 int launcher_make_template(struct launcher *l, struct cay_error *err)
@@ -76,8 +90,8 @@ int launcher_make_template(struct launcher *l, struct cay_error *err)
 		(void)cay_fail(&m.error, CAY_E_ENGINE, 0, "the template's process died");
 	}
 	if (m.kind == MESSAGE_READY) {
-		l->template = stock_open_namespace(pid, "mnt");
-		l->own_mount = stock_open_namespace(getpid(), "mnt");
+		l->template = open_namespace(pid, "mnt");
+		l->own_mount = open_namespace(getpid(), "mnt");
 	}
 	(void)close(pair[0]);
 	(void)waitpid(pid, NULL, 0);
@@ -98,7 +112,7 @@ int launcher_make_template(struct launcher *l, struct cay_error *err)
 int launcher_fill_networks(struct launcher *l, size_t n, struct cay_error *err)
 {
 	if (l->own_net < 0)
-		l->own_net = stock_open_namespace(getpid(), "net");
+		l->own_net = open_namespace(getpid(), "net");
 	while (l->n_networks < size_min(n, NETWORK_POOL_MAX)) {
 		int fd = l->own_net < 0 ? l->own_net : network_make_apart(l->own_net);
 
@@ -144,7 +158,7 @@ void launcher_tidy(struct launcher *l)
 void stock_keep_mounts(struct launched *i)
 {
 	if (i->launcher->max_remains > 0)
-		i->mounts = stock_open_namespace(i->pid, "mnt");
+		i->mounts = stock_open_namespace(i, "mnt");
 }
 
 void stock_leave_mounts(struct launched *i)
@@ -167,16 +181,35 @@ int launcher_keep_cgroups(struct launcher *l, size_t n, struct cay_error *err)
 	return 0;
 }
 
-int stock_take_cgroup(struct launcher *l, const struct plan *p, struct cgroup *ret,
-		      struct cay_error *err)
+/* The one that was put there last, or false. */
+static bool take_spare(struct launcher *l, const struct cgroups *host, struct cgroup *ret)
 {
-	while (l->n_spare > 0) {
-		*ret = l->spare[--l->n_spare];
+	for (size_t n = l->n_spare; n-- > 0;)
+		if (l->spare[n].host == host) {
+			*ret = l->spare[n];
+			l->spare[n] = l->spare[--l->n_spare];
+			return true;
+		}
+	return false;
+}
+
+int stock_take_cgroup(struct launcher *l, const struct cgroups *host, const struct plan *p,
+		      struct cgroup *ret, struct cay_error *err)
+{
+	while (take_spare(l, host, ret)) {
 		if (cgroup_reuse(ret, &p->limits) == 0)
 			return 0;
 		cgroup_remove(ret);
 	}
-	return cgroup_make(&l->cgroups, ret, err);
+	return cgroup_make(host, ret, err);
+}
+
+void stock_drop_cgroups(struct launcher *l, const struct cgroups *host)
+{
+	struct cgroup c;
+
+	while (take_spare(l, host, &c))
+		cgroup_remove(&c);
 }
 
 void stock_give_cgroup(struct launcher *l, struct cgroup *c)

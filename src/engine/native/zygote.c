@@ -1,0 +1,364 @@
+#include "engine/native/zygote.h"
+
+#include "base/attr.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/parse.h"
+#include "engine/native/island.h"
+#include "engine/native/stock.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+/* One that waits answers in a millisecond; one that does not in this time is given up. */
+#define BIRTH_MS 2000
+
+/* Loading everything takes a second on a slow machine, if much of it is on no disk cache. */
+#define START_MS     30000
+#define START_POLL_MS 20
+#define LOOK_MS      1000
+#define AGAIN_MS     10000 /* after one that failed */
+
+/*
+ * All children of a zygote have the same addresses, and the same seed of their hashes. A new one
+ * has others, and nothing that the old one may have let grow.
+ */
+#define BIRTHS_MAX 20000
+
+#define INTERPRETER 1 /* the number of the command that it is, on its island */
+
+enum zygote_state { ZYGOTE_STARTS, ZYGOTE_WAITS, ZYGOTE_FADES };
+
+struct zygote {
+	struct zygote *next;
+	struct launcher *launcher;
+	struct zygote_kind *kind;
+	enum zygote_state state;
+	struct launched island;
+	struct cgroups_below below;
+	int sock;
+	uint64_t since_ms;
+	uint64_t namespaces[NAMESPACES];
+	uint8_t taken[ZYGOTE_CHILDREN];
+	size_t n_children, n_births;
+};
+
+static uint64_t now_ms(void)
+{
+	return clock_now_ns() / 1000000;
+}
+
+static void close_island(struct zygote *z)
+{
+	struct usage unused;
+
+	launched_kill(&z->island);
+	launched_reap(&z->island, &unused);
+}
+
+static void zygote_free(struct zygote *z)
+{
+	struct zygote **at = &z->launcher->zygotes;
+
+	while (*at && *at != z)
+		at = &(*at)->next;
+	if (*at)
+		*at = z->next;
+	fd_closep(&z->sock);
+	close_island(z);
+	stock_drop_cgroups(z->launcher, &z->below.cgroups);
+	cgroups_below_remove(&z->below);
+	free(z);
+}
+
+/* It bears no more, and goes with its last island. */
+static void fade(struct zygote *z)
+{
+	z->state = ZYGOTE_FADES;
+	fd_closep(&z->sock); /* the interpreter ends by that */
+}
+
+static void fail(struct zygote *z)
+{
+	z->kind->not_before_ms = now_ms() + AGAIN_MS;
+	fade(z);
+}
+
+/* The interpreter, with the socket for its standard input. */
+static int give_order(struct zygote *z, struct cay_error *err)
+{
+	_cleanup_(fd_closep) int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	_cleanup_(fd_closep) int theirs = -1;
+	int pair[2], r;
+
+	if (null < 0 || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+		return cay_fail(err, CAY_E_ENGINE, errno, "start a zygote");
+	z->sock = pair[0];
+	theirs = pair[1];
+	r = launched_order(&z->island, INTERPRETER, 0, NULL, (int[]){theirs, z->kind->module, null},
+			   NULL, 0);
+	if (r == 0)
+		r = outbox_flush(&z->island.orders, z->island.control);
+	return r < 0 ? cay_fail(err, CAY_E_ENGINE, -r, "start a zygote") : 0;
+}
+
+static int zygote_start(struct launcher *l, struct zygote_kind *k, struct cay_error *err)
+{
+	struct zygote *z = calloc(1, sizeof(*z));
+	uint32_t n_ids = (ZYGOTE_CHILDREN + 1) * IDS_RANGE;
+
+	if (!z)
+		return cay_fail(err, CAY_E_INTERNAL, ENOMEM, "start a zygote");
+	*z = (struct zygote){.launcher = l, .kind = k, .sock = -1, .since_ms = now_ms()};
+	launched_init(&z->island, l);
+	if ((!l->many_ids ||
+	     ids_take_block(&l->ids, n_ids / IDS_RANGE, &z->island.first_id, err) == 0) &&
+	    cgroups_below_make(&l->cgroups, z->island.first_id, &z->below, err) == 0 &&
+	    launcher_make_zygote(l, k->plan, &z->below.cgroups, n_ids, &z->island, err) == 0 &&
+	    give_order(z, err) == 0) {
+		z->next = l->zygotes;
+		l->zygotes = z;
+		return 0;
+	}
+	zygote_free(z);
+	return -1;
+}
+
+/* -1: it is not what it must be. */
+static int hear_island(struct zygote *z)
+{
+	struct pollfd said = {.fd = z->island.control, .events = POLLIN};
+	struct cay_error err;
+	struct message m;
+
+	while (poll(&said, 1, 0) > 0) {
+		if (!launcher_listen(z->island.control, &m, NULL))
+			return -1;
+		if (m.kind == MESSAGE_READY &&
+		    facts_check_zygote(&m.facts, z->launcher->own_namespaces, &err) == 0)
+			memcpy(z->namespaces, m.facts.namespaces, sizeof(z->namespaces));
+		else
+			return -1; /* failed, ended, or is not confined */
+	}
+	return 0;
+}
+
+/* The next word; 0, -EAGAIN where there is none in this time, or what is wrong. */
+static int hear(const struct zygote *z, int timeout_ms, struct zygote_message *ret, int *ret_fd)
+{
+	struct pollfd said = {.fd = z->sock, .events = POLLIN};
+	size_t n_fds = 0;
+	ssize_t n;
+	int r;
+
+	*ret_fd = -1;
+	do
+		r = poll(&said, 1, timeout_ms);
+	while (r < 0 && errno == EINTR);
+	if (r <= 0)
+		return r < 0 ? -errno : -EAGAIN;
+	n = msg_recv(z->sock, ret, sizeof(*ret), ret_fd, 1, &n_fds);
+	if (n != (ssize_t)sizeof(*ret))
+		return n < 0 ? (int)n : -EPIPE;
+	if (ret->kind == ZYGOTE_FAILED)
+		cay_error_mend(&ret->error);
+	return 0;
+}
+
+static void tend_start(struct zygote *z)
+{
+	struct zygote_message m;
+	int fd, r = hear_island(z);
+
+	if (r == 0)
+		r = hear(z, 0, &m, &fd);
+	if (r == -EAGAIN && now_ms() - z->since_ms < START_MS)
+		return;
+	/* READY of the island comes first: until then nothing is known of its namespaces. */
+	if (r == 0 && m.kind == ZYGOTE_READY && z->namespaces[0] != 0)
+		z->state = ZYGOTE_WAITS;
+	else
+		fail(z);
+}
+
+static void tend(struct zygote *z)
+{
+	struct pollfd said = {.fd = z->sock, .events = POLLIN};
+
+	if (z->state == ZYGOTE_STARTS)
+		tend_start(z);
+	/* Nobody asked it for anything: it is gone. */
+	else if (z->state == ZYGOTE_WAITS && poll(&said, 1, 0) > 0)
+		fade(z);
+	if (z->state == ZYGOTE_FADES && z->n_children == 0)
+		zygote_free(z);
+}
+
+static struct zygote *find_of(struct launcher *l, const struct zygote_kind *k)
+{
+	struct zygote *z = l->zygotes;
+
+	while (z && (z->kind != k || z->state == ZYGOTE_FADES))
+		z = z->next;
+	return z;
+}
+
+int zygotes_tend(struct launcher *l)
+{
+	int again = -1;
+
+	for (struct zygote *z = l->zygotes, *next; z; z = next) {
+		next = z->next;
+		tend(z);
+	}
+	for (size_t n = 0; n < l->n_zygote_kinds; n++) {
+		struct zygote_kind *k = &l->zygote_kinds[n];
+		struct cay_error unused;
+
+		if (k->wanted && !find_of(l, k) && now_ms() >= k->not_before_ms &&
+		    zygote_start(l, k, &unused) < 0)
+			k->not_before_ms = now_ms() + AGAIN_MS;
+		if (k->wanted)
+			again = LOOK_MS;
+	}
+	for (struct zygote *z = l->zygotes; z; z = z->next)
+		if (z->state != ZYGOTE_WAITS)
+			again = START_POLL_MS;
+	return again;
+}
+
+struct zygote *zygote_find(struct launcher *l, const struct plan *p)
+{
+	const char *set = plan_warm(p);
+
+	for (size_t n = 0; set && n < l->n_zygote_kinds; n++) {
+		struct zygote_kind *k = &l->zygote_kinds[n];
+		struct zygote *z;
+
+		if (strcmp(k->set, set) != 0 ||
+		    strcmp(k->program, plan_first(p, p->argv)) != 0 || p->size > ORDER_PLAN_MAX)
+			continue;
+		k->wanted = true;
+		z = find_of(l, k);
+		return z && z->state == ZYGOTE_WAITS && z->n_children < ZYGOTE_CHILDREN ? z : NULL;
+	}
+	return NULL;
+}
+
+bool zygote_shares(const struct zygote *z, const uint64_t namespaces[NAMESPACES])
+{
+	for (int n = 0; n < NAMESPACES; n++)
+		if (namespaces[n] == z->namespaces[n])
+			return true;
+	return false;
+}
+
+int zygote_provide(struct zygote *z, const struct plan *p, struct launched *i,
+		   struct cay_error *err)
+{
+	size_t n = 0;
+	int r;
+
+	while (n < ZYGOTE_CHILDREN && z->taken[n])
+		n++;
+	if (n == ZYGOTE_CHILDREN)
+		return cay_fail(err, CAY_E_AT_CAPACITY, 0, "the zygote has all its ids in use");
+	z->taken[n] = 1;
+	z->n_children++;
+	i->mother = z;
+	i->slot = (uint32_t)n;
+	if (z->island.first_id) {
+		i->n_ids = IDS_RANGE;
+		i->first_id = z->island.first_id + (uint32_t)(n + 1) * IDS_RANGE;
+	}
+	if (stock_take_cgroup(z->launcher, &z->below.cgroups, p, &i->cgroup, err) < 0)
+		return -1;
+	r = cgroup_open_birth(&i->cgroup, z->island.first_id);
+	return r < 0 ? cay_fail(err, CAY_E_ENGINE, -r, "give the zygote a cgroup") : 0;
+}
+
+/* "Pid:\t1234": as our own /proc has it. */
+static pid_t read_pid(int pidfd)
+{
+	char path[64], text[512];
+	const char *line;
+	uint64_t pid;
+
+	(void)snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", pidfd);
+	if (fd_read_text_at(AT_FDCWD, path, text, sizeof(text)) < 0)
+		return -1;
+	line = strstr(text, "\nPid:\t");
+	if (!line)
+		return -1;
+	line += strlen("\nPid:\t");
+	*strchrnul(line, '\n') = '\0';
+	return parse_u64(line, 1, INT32_MAX, &pid) < 0 ? -1 : (pid_t)pid;
+}
+
+static int ask(struct zygote *z, const struct plan *p, const struct launched *i, int theirs,
+	       int self)
+{
+	struct zygote_message m = {.kind = ZYGOTE_BEAR,
+				   .uid = i->uid,
+				   .gid = i->gid,
+				   .network = (uint32_t)i->network};
+	int fds[3] = {theirs, self, i->cgroup.unified};
+	/* In one packet: it is walked only when it is whole. */
+	static uint64_t room[ZYGOTE_PACKET_MAX / sizeof(uint64_t) + 1];
+
+	if (i->first_id)
+		m.first_id = i->first_id - z->island.first_id;
+	memcpy(room, &m, sizeof(m));
+	memcpy((char *)room + sizeof(m), p, p->size);
+	return msg_send(z->sock, room, sizeof(m) + p->size, fds, fds[2] >= 0 ? 3 : 2);
+}
+
+int zygote_bear(struct zygote *z, const struct plan *p, struct launched *i, int theirs, int self,
+		struct cay_error *err)
+{
+	struct zygote_message m;
+	int fd = -1, r = ask(z, p, i, theirs, self);
+
+	if (r == 0)
+		r = hear(z, BIRTH_MS, &m, &fd);
+	i->pidfd = fd;
+	if (r == 0 && m.kind == ZYGOTE_BORN && fd >= 0)
+		i->pid = read_pid(fd);
+	if (i->pid > 0) {
+		if (++z->n_births == BIRTHS_MAX)
+			fade(z);
+		return 0;
+	}
+	fade(z);
+	if (r == 0 && m.kind == ZYGOTE_FAILED) {
+		*err = m.error;
+		return -1;
+	}
+	return cay_fail(err, CAY_E_ENGINE, r < 0 ? -r : 0, "the zygote did not answer");
+}
+
+void zygote_lay_to_rest(struct launched *i)
+{
+	struct pollfd end = {.fd = i->pidfd, .events = POLLIN};
+
+	if (i->pidfd >= 0)
+		while (poll(&end, 1, -1) < 0 && errno == EINTR)
+			;
+	i->mother->taken[i->slot] = 0;
+	i->mother->n_children--;
+	i->mother = NULL;
+	i->first_id = 0;
+}
+
+void zygotes_done(struct launcher *l)
+{
+	while (l->zygotes)
+		zygote_free(l->zygotes);
+}

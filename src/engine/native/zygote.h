@@ -1,0 +1,84 @@
+/*
+ * zygote.h: started interpreters, each on an island of its own, that bear islands: the launcher's
+ * side. (Theirs is interpreter.h and bear.c.)
+ *
+ * Theory of operation
+ *
+ *   launcher ──clone3──> init of the zygote's island ──> interpreter, all modules loaded
+ *      │                                                     │ clone3, for each island
+ *      └── control ──────────────────────────────────── init (PID 1) ──fork──> program (PID 2)
+ *
+ * A zygote has capabilities in its island's user namespace and none outside. From there it clones
+ * itself into fresh namespaces, and the clone becomes an island by the same steps as any other
+ * (island.c, linked into the interpreter's process): it joins its cgroups by fds of the launcher's,
+ * is told to by the same messages, loads the filter, and has its facts read back and judged. Only
+ * at the end there is no exec: the interpreter runs the program.
+ *
+ * What the launcher has to do otherwise: ids come out of a block that is mapped into the
+ * zygote's user namespace, and the zygote maps them, because nobody else may; the island's cgroup
+ * is one that the zygote may put its child into; and its end is told by its pidfd, as it is the
+ * zygote's child. All of it lies in the PID namespace of the zygote's island, whose PID 1 ends with the
+ * launcher: so does everything that was ever borne. A zygote's own end ends none of them.
+ *
+ * Where there is none, or it does not answer, islands are made as ever.
+ */
+#pragma once
+
+#include "engine/native/launcher.h"
+
+/* Islands that one zygote can have at a time; more start cold. */
+#define ZYGOTE_CHILDREN 255
+
+/* What is said by the socket that is the interpreter's standard input. */
+enum zygote_word {
+	ZYGOTE_READY = 1, /* everything is loaded */
+	ZYGOTE_BEAR,      /* a plan follows; fds: control socket, launcher's pidfd, cgroup or not */
+	ZYGOTE_BORN,      /* fd: its pidfd */
+	ZYGOTE_FAILED,    /* error */
+};
+
+struct zygote_message {
+	uint32_t kind;
+	uint32_t first_id; /* of its ids, as the zygote's user namespace has them; 0: it has only one */
+	uint32_t uid, gid; /* with one id: what that is on the island */
+	uint32_t network;  /* enum network_way */
+	struct cay_error error;
+};
+
+#define ZYGOTE_PACKET_MAX (sizeof(struct zygote_message) + ORDER_PLAN_MAX)
+
+/* Zygotes that the operator lets be: plans whose program is an interpreter that serves. */
+struct zygote_kind {
+	const char *set;     /* what of plan_warm() it serves */
+	const char *program; /* what of argv[0] */
+	struct plan *plan;
+	int module; /* what it loads to serve, by fd: its standard output */
+
+	/* The launcher's own. */
+	bool wanted;            /* somebody asked for one */
+	uint64_t not_before_ms; /* the last one failed: the next is started no sooner */
+};
+
+/* The zygote for this plan, if one is ready; where none is, one is wanted from now on. */
+struct zygote *zygote_find(struct launcher *l, const struct plan *p);
+
+/* Starts what is wanted, hears what those that start have to say, and ends those of no use. In how
+ * many ms it wants to be called again; -1: when something is wanted. */
+int zygotes_tend(struct launcher *l);
+
+/* Takes ids and a cgroup out of the zygote's for the island, before it is borne. */
+int zygote_provide(struct zygote *z, const struct plan *p, struct launched *i,
+		   struct cay_error *err);
+
+/* Bears it; theirs is its end of the control socket, self a pidfd of the launcher. */
+int zygote_bear(struct zygote *z, const struct plan *p, struct launched *i, int theirs, int self,
+		struct cay_error *err);
+
+/* Whether one of these namespaces is the zygote's own. */
+bool zygote_shares(const struct zygote *z, const uint64_t namespaces[NAMESPACES]);
+
+/* Waits for its end, and takes its ids back. */
+void zygote_lay_to_rest(struct launched *i);
+
+/* Ends all. */
+void zygotes_done(struct launcher *l);
