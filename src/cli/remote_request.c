@@ -210,6 +210,8 @@ int remote_request(const struct spec *s, enum request_place place, struct json *
 		json_set_str(j, "user", "root");
 	set_limits(j, &s->limits);
 	set_network(j, &s->network);
+	if (s->cold)
+		json_set_bool(j, "cold", true);
 	if (s->allow_degraded)
 		json_set_bool(j, "allow_degraded", true);
 	if (s->engine == ENGINE_NATIVE)

@@ -58,12 +58,6 @@ static OPTION_SETTER(set_engine)
 	return spec_set_engine(&((struct run_options *)ctx)->spec, value, err);
 }
 
-static OPTION_SETTER(refuse)
-{
-	(void)cay_fail(err, CAY_E_UNSUPPORTED, 0, "--%s is not supported yet", row->name);
-	return cay_hint(err, "run without --%s", row->name);
-}
-
 static const struct option_row rows[] = {
 	{'l', "language", "NAME[@VERSION]", "python (default), node@22, go, c++ ...",
 	 .set = spec_option_language},
@@ -104,7 +98,8 @@ static const struct option_row rows[] = {
 	 OPTION_STORE(struct run_options, json)},
 	{0, "allow-degraded", NULL, "run even where a limit can't be enforced",
 	 OPTION_STORE(struct spec, allow_degraded)},
-	{0, "cold", NULL, NULL, .set = refuse},
+	{0, "cold", NULL, "by an interpreter that is started for it",
+	 OPTION_STORE(struct spec, cold)},
 	{0, "watch", NULL, "run FILE again after each save",
 	 OPTION_STORE(struct run_options, watch)},
 	{0, "dry-run", NULL, "show what would be done, and run nothing",

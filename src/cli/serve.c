@@ -31,6 +31,7 @@
 #include "cli/serve_direct.h"
 #include "cli/serve_images.h"
 #include "cli/serve_sockets.h"
+#include "cli/serve_warm.h"
 #include "egress/start.h"
 #include "engine/native/cgroup.h"
 #include "engine/native/hostdir.h"
@@ -84,7 +85,8 @@ struct serve {
 	struct mount_rules rules;
 	struct bare_rules bare;
 	int unix_fd, tcp_fd, state_dir, lock, settings_fd, signals;
-	int kept_dir;                                    /* the launcher's alone */
+	struct serve_warm warm;                          /* the launcher's alone */
+	int kept_dir;                                    /* the same */
 	char image_store[PATH_MAX];                      /* the same */
 	int egress_program, egress_settings, egress_end; /* of its socket: each next one's */
 	uid_t uid;
@@ -237,6 +239,8 @@ static int prepare(struct serve *s, struct cay_error *err)
 		return -1;
 	if (images_dir(&s->settings, s->image_store) < 0)
 		s->image_store[0] = '\0'; /* nowhere: there are none */
+	if (serve_warm_find(&s->settings, &s->warm, err) < 0)
+		return -1;
 	return s->tcp ? serve_listen_tcp(s->tcp, &s->tcp_fd, err) : 0;
 }
 
@@ -277,11 +281,13 @@ _noreturn_ static void be_launcher(void *ctx, pid_t parent)
 
 	be_child();
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != parent ||
-	    fd_close_others((int[]){sock, s->kept_dir, s->lock}, 3) < 0)
+	    fd_close_others((int[]){sock, s->kept_dir, s->lock, s->warm.module}, 4) < 0)
 		_exit(125);
 	_exit(service_main(sock, &(struct service_config){.rules = &s->rules,
 							  .image_store = s->image_store,
 							  .kept_dir = s->kept_dir,
+							  .zygote_kinds = s->warm.kinds,
+							  .n_zygote_kinds = s->warm.len,
 							  .bare = &s->bare,
 							  .maximum = &s->settings.maximum,
 							  .may_degrade = s->settings.may_degrade}));

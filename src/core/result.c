@@ -232,7 +232,7 @@ struct json *result_json(const struct result *r)
 	json_set(o, "usage", usage_json(&r->usage));
 	json_set_str(o, "engine", r->engine);
 	json_set_str(o, "engine_reason", r->engine_reason ? r->engine_reason : "");
-	json_set_str(o, "start", "cold");
+	json_set_str(o, "start", r->start[0] ? r->start : "cold");
 	json_set_str(o, "image", r->image);
 	json_set_str(o, "language", r->language);
 	json_set_str(o, "version", r->version);

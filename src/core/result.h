@@ -105,6 +105,7 @@ struct result {
 	struct file_out *files;
 	size_t n_files;
 	struct usage usage;
+	char start[48]; /* "warm:SET"; "": cold */
 	char *engine, *engine_reason, *image, *language, *version;
 	char sandbox[ID_SIZE]; /* "": an island of its own */
 	bool sandboxed;

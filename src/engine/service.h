@@ -103,6 +103,7 @@ struct service_report {
 	struct service_stock stock;
 	struct usage usage;
 	struct isolation isolation;
+	uint32_t warm;          /* the island was borne by an interpreter that had been started */
 	uint32_t uid;           /* without an island: whom it runs as; else 0 */
 	struct cay_error error; /* REPORT_FAILED */
 };

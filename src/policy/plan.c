@@ -6,6 +6,7 @@
 #include "policy/command.h"
 #include "policy/mounts.h"
 #include "policy/network.h"
+#include "policy/warm.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -363,6 +364,7 @@ int plan_make(const struct spec *spec, const struct settings *settings,
 	_cleanup_(strv_done) struct strv env = {0};
 	_cleanup_(command_done) struct command_words command = {0};
 	struct builder b = {.head = {.magic = PLAN_MAGIC}, .text = BUF(PLAN_MAX_BYTES)};
+	char warm[WARM_NAME_SIZE];
 	int r;
 
 	(void)add(&b, ""); /* offset 0 */
@@ -393,6 +395,8 @@ int plan_make(const struct spec *spec, const struct settings *settings,
 	push_all(&b, &b.head.compile, &command.compile);
 	push_all(&b, &b.head.argv, &command.argv);
 	push_all(&b, &b.head.env, &env);
+	if (warm_choose(spec, settings, runtime, image, &env, warm))
+		b.head.warm = add(&b, warm);
 	b.head.workdir = add(&b, decide_workdir(spec, image));
 	b.head.allow_degraded =
 		settings->may_degrade && (spec->allow_degraded || settings->allow_degraded);

@@ -84,7 +84,7 @@ static uint64_t left_of(uint64_t limit, uint64_t used)
 static int launch(struct job *j, enum job_step step, struct cay_error *err)
 {
 	uint32_t flags = j->events->started && step != STEP_COMPILE ? FLAG_TELL_READY : 0;
-	uint32_t cold = j->order.body->cold ? FLAG_COLD : 0;
+	uint32_t cold = j->order.body->spec.cold ? FLAG_COLD : 0;
 	const struct islands_bare bare = {j->order.peer};
 	const struct limits *limits = &j->order.plan->limits;
 	struct island_order o = {
@@ -318,6 +318,9 @@ static void note_isolation(struct job *j, const struct service_report *r)
 {
 	j->uid = r->uid;
 	j->result.isolation = r->isolation;
+	if (r->warm && plan_warm(j->order.plan))
+		(void)snprintf(j->result.start, sizeof(j->result.start), "warm:%s",
+			       plan_warm(j->order.plan));
 }
 
 static void note_ready(struct job *j, const struct service_report *r)
@@ -436,7 +439,7 @@ static int begin(struct job *j, struct cay_error *err)
 	if (is_own(j)) {
 		j->step = STEP_MAKE;
 		return islands_make(&j->own, j->order.plan,
-				    j->order.body->cold ? FLAG_OWN | FLAG_COLD : FLAG_OWN,
+				    j->order.body->spec.cold ? FLAG_OWN | FLAG_COLD : FLAG_OWN,
 				    j->order.engine->sandboxed ? NULL : &bare, err);
 	}
 	return job_has_files(j) ? job_put(j, err) : begin_program(j, err);

@@ -23,6 +23,7 @@ enum row_kind {
 	ROW_RULES,      /* a struct strv of rules for domains, as core/domain.h writes them */
 	ROW_WORDS,      /* a struct strv of words without white space: references, globs of them */
 	ROW_ALIASES,    /* a struct strv of NAME=REFERENCE */
+	ROW_SETS,       /* a struct strv of NAME=MODULE,MODULE */
 	ROW_PULL,       /* an enum pull */
 	ROW_REGISTRIES, /* a struct strv of registries' names, as core/registry.h writes them */
 	ROW_MIRRORS,    /* a struct strv of REGISTRY=URL, the same */

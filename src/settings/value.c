@@ -20,6 +20,7 @@
 
 #define REFERENCE_MAX 512
 #define ALIAS_MAX     64
+#define SET_NAME_MAX 32
 
 void value_init(void *base, const struct row *row)
 {
@@ -218,6 +219,28 @@ static int add_alias(struct strv *list, const char *key, const char *text, struc
 	return add(list, text, err);
 }
 
+/* Names of modules, with dots, and commas between them. */
+static bool are_modules(const char *text)
+{
+	size_t n = strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+				"0123456789_.,");
+
+	return n > 0 && text[n] == '\0' && text[0] != ',' && text[n - 1] != ',' &&
+	       !strstr(text, ",,");
+}
+
+static int add_set(struct strv *list, const char *key, const char *text, struct cay_error *err)
+{
+	size_t n = strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789_-");
+
+	if (n == 0 || n > SET_NAME_MAX || text[n] != '=' || !are_modules(text + n + 1))
+		return cay_fail(err, CAY_E_INVALID, 0,
+				"%s can't be '%.64s': expected NAME=MODULE,MODULE, the name in "
+				"small letters",
+				key, text);
+	return add(list, text, err);
+}
+
 static int add_registry(struct strv *list, const char *key, const char *text, struct cay_error *err)
 {
 	char registry[REGISTRY_SIZE];
@@ -325,6 +348,9 @@ int value_set(void *base, const struct row *row, const char *text, ssize_t *ret_
 	case ROW_ALIASES:
 		*ret_index = (ssize_t)list->len;
 		return add_alias(list, row->key, text, err);
+	case ROW_SETS:
+		*ret_index = (ssize_t)list->len;
+		return add_set(list, row->key, text, err);
 	case ROW_REGISTRIES:
 		*ret_index = (ssize_t)list->len;
 		return add_registry(list, row->key, text, err);
@@ -437,6 +463,7 @@ void value_show(const void *base, const struct row *row, value_show_fn *fn, void
 	case ROW_RULES:
 	case ROW_ADDRESSES:
 	case ROW_WORDS:
+	case ROW_SETS:
 	case ROW_ALIASES:
 	case ROW_REGISTRIES:
 	case ROW_MIRRORS:

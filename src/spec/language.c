@@ -47,6 +47,7 @@ const struct language languages[] = {
 		.package = "python3",
 		.image = "python:{version}-slim",
 		.image_version = "3.12",
+		.warm = true,
 	},
 	{
 		.name = "javascript",

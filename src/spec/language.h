@@ -86,6 +86,7 @@ struct language {
 	 * version to get where none is asked for. NULL: there is none that is usual.
 	 */
 	const char *image, *image_version;
+	bool warm; /* can be started ahead of time, and cloned: policy/warm.h */
 };
 
 extern const struct language languages[];

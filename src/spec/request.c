@@ -455,7 +455,7 @@ SETTER(set_dry_run)
 
 SETTER(set_cold)
 {
-	body(r)->cold = json_bool(v);
+	body(r)->spec.cold = json_bool(v);
 	return 0;
 }
 

@@ -44,7 +44,6 @@ struct request_body {
 	 */
 	struct spec spec;
 	bool background, dry_run;
-	bool cold; /* only an island made for it, none that was made ahead */
 	struct request_file *files;
 	size_t n_files;
 	bool has_stdin; /* else it is empty */

@@ -110,6 +110,7 @@ struct spec {
 	/* The first field that asks for what only a sandbox has ("network"); static; or NULL. */
 	const char *needs_sandbox;
 	bool allow_degraded;
+	bool cold;     /* by island and interpreter made for it, none that stood ready */
 	char *image;   /* a reference, or an id, or IMAGE_HOST; NULL: none was named */
 	bool writable; /* the root can be written to, and is gone with the island */
 	bool as_root;  /* the program is root on its island */

@@ -232,6 +232,7 @@ static bool oom_since(struct guest *g)
 static void note_what_holds(const struct guest *g, struct service_report *r)
 {
 	r->isolation = g->island.isolation;
+	r->warm = g->island.warm;
 	if (g->island.bare)
 		r->uid = g->island.bare->user.uid;
 }
@@ -374,6 +375,7 @@ static void guest_report_end(struct guest *g, const struct usage *used, uid_t ui
 		.cause = (uint32_t)g->cause,
 		.usage = *used,
 		.isolation = g->island.isolation,
+		.warm = g->island.warm,
 		.uid = uid,
 	};
 
@@ -484,6 +486,8 @@ struct guest *guest_new(struct service *s, uint32_t number, uint32_t flags, cons
 		free(g);
 		return NULL;
 	}
+	if (plan_warm(p) && !g->island.warm && !(flags & FLAG_COLD))
+		(void)loop_after(s->loop, &s->tend, 0); /* one is wanted now */
 	g->next = s->guests[number % BUCKETS];
 	s->guests[number % BUCKETS] = g;
 	s->n_guests++;

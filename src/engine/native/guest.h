@@ -61,6 +61,7 @@ struct service {
 	size_t n_ahead;
 	struct service_stock told; /* the last that was reported */
 	struct loop_timer stock;   /* when there is nothing else to do */
+	struct loop_timer tend;    /* zygotes */
 	struct making *makings;    /* islands that wait for their workspace: making.h */
 	struct loop_fd emptier;    /* a child that removes trees, by its pidfd; or -1 */
 	pid_t emptier_pid;

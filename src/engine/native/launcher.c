@@ -573,10 +573,10 @@ int launcher_make_live(struct launcher *l, const struct plan *p, bool cold, stru
 
 	if (plan_check(p, p->size, err) < 0)
 		return -1;
-	if (!cold && take_ahead(l, p, ret))
-		return 0;
 	z = cold ? NULL : zygote_find(l, p);
 	if (z && bear_island(l, z, p, ret, err) == 0)
+		return 0;
+	if (!cold && take_ahead(l, p, ret))
 		return 0;
 	return make_island(l, p, NULL, false, ret, err);
 }

@@ -122,6 +122,7 @@ struct launched {
 	uint32_t n_ids;
 	bool zygote;           /* it is for an interpreter that bears others */
 	struct zygote *mother; /* that bore it; or NULL: we did */
+	bool warm;             /* it had one */
 	uint32_t slot;         /* of its ids, among the mother's */
 	uint32_t uid, gid; /* who programs are on it */
 	struct hostdir hostdirs[PLAN_MOUNTS_MAX];

@@ -18,6 +18,7 @@
 #include "engine/native/guest.h"
 #include "engine/native/making.h"
 #include "engine/native/removal.h"
+#include "engine/native/zygote.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -399,11 +400,21 @@ static void on_stock(struct loop_timer *t)
 		tell_stock(s);
 }
 
+static void on_tend(struct loop_timer *t)
+{
+	struct service *s = t->ctx;
+	int again_ms = zygotes_tend(&s->launcher);
+
+	if (again_ms >= 0)
+		(void)loop_after(s->loop, t, (uint64_t)again_ms);
+}
+
 static int service_init(struct service *s, int sock, const struct service_config *config,
 			struct cay_error *err)
 {
 	*s = (struct service){.asker = {.fd = sock, .ready = on_request, .ctx = s},
 			      .stock = {.fire = on_stock, .ctx = s},
+			      .tend = {.fire = on_tend, .ctx = s},
 			      .emptier.fd = -1,
 			      .known = BUF(SERVICE_SWEEP_MAX * ID_SIZE),
 			      .bare = config->bare,
@@ -412,6 +423,8 @@ static int service_init(struct service *s, int sock, const struct service_config
 	launcher_init(&s->launcher, config->rules);
 	s->launcher.kept_dir = config->kept_dir;
 	s->launcher.image_store = config->image_store;
+	s->launcher.zygote_kinds = config->zygote_kinds;
+	s->launcher.n_zygote_kinds = config->n_zygote_kinds;
 	s->loop = loop_new();
 	if (!s->loop || loop_add(s->loop, &s->asker, EPOLLIN) < 0)
 		return cay_fail(err, CAY_E_ENGINE, errno, "start the launcher");
@@ -420,6 +433,7 @@ static int service_init(struct service *s, int sock, const struct service_config
 	launcher_tidy_later(&s->launcher);
 	if (s->launcher.many_ids && launcher_make_template(&s->launcher, err) < 0)
 		return -1;
+	(void)loop_after(s->loop, &s->tend, 0);
 	return 0;
 }
 

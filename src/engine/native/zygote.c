@@ -273,6 +273,7 @@ int zygote_provide(struct zygote *z, const struct plan *p, struct launched *i,
 	z->taken[n] = 1;
 	z->n_children++;
 	i->mother = z;
+	i->warm = true;
 	i->slot = (uint32_t)n;
 	if (z->island.first_id) {
 		i->n_ids = IDS_RANGE;

@@ -1,0 +1,116 @@
+#include "cli/serve_warm.h"
+
+#include "base/attr.h"
+#include "base/fd.h"
+#include "base/helper.h"
+#include "core/limit.h"
+#include "image/runtime.h"
+#include "policy/warm.h"
+#include "spec/language.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LANGUAGE "python"
+#define MODULE   "_cay_warm.so"
+
+/* What an interpreter is started with: python3 -c BOOT MODULE... */
+static const char boot[] = {
+#include "warm-boot.h"
+	0};
+
+/* Enough for everything that is loaded: pandas takes 60 MB. Islands count for themselves. */
+#define ZYGOTE_MEMORY (1ull << 30)
+#define ZYGOTE_DISK   (64ull << 20)
+
+static int add_modules(struct strv *args, const char *modules)
+{
+	int r = 0;
+
+	while (*modules && r == 0) {
+		size_t n = strcspn(modules, ",");
+
+		r = strv_addf(args, "%.*s", (int)n, modules);
+		modules += n + (modules[n] == ',');
+	}
+	return r;
+}
+
+static int make_plan(const struct settings *s, const struct runtime *rt, const char *set,
+		     struct plan **ret, struct cay_error *err)
+{
+	struct spec spec = {.kind = SPEC_CODE,
+			    .language = rt->language,
+			    .code = strdup(boot),
+			    .code_len = strlen(boot)};
+	int r = -1;
+
+	spec.limits.memory_bytes = ZYGOTE_MEMORY;
+	spec.limits.disk_bytes = ZYGOTE_DISK;
+	if (!spec.code || add_modules(&spec.args, warm_modules(s, set)) < 0)
+		(void)cay_fail(err, CAY_E_INTERNAL, ENOMEM, "plan a zygote");
+	else
+		r = plan_make(&spec, s, rt, NULL, NULL, ret, err);
+	spec_done(&spec);
+	if (r < 0)
+		return -1;
+	/* Root of its own island: to bear others is what it is for. */
+	(*ret)->uid = (*ret)->gid = 0;
+	(*ret)->warm = 0;
+	return 0;
+}
+
+static int add_kind(const struct settings *s, const struct runtime *rt, const char *set,
+		    struct serve_warm *w, struct cay_error *err)
+{
+	struct zygote_kind k = {.module = w->module};
+	struct zygote_kind *more = realloc(w->kinds, (w->len + 1) * sizeof(*more));
+
+	if (!more)
+		return cay_fail(err, CAY_E_INTERNAL, ENOMEM, "plan a zygote");
+	w->kinds = more;
+	k.set = strdup(set);
+	k.program = strdup(rt->program);
+	if (!k.set || !k.program)
+		return cay_fail(err, CAY_E_INTERNAL, ENOMEM, "plan a zygote");
+	if (make_plan(s, rt, set, &k.plan, err) < 0)
+		return -1;
+	/* What most runs will want is there from the start. */
+	k.wanted = rt->default_reason && strcmp(set, WARM_DEFAULT) == 0;
+	w->kinds[w->len++] = k;
+	return 0;
+}
+
+/* To be read, not only to be known. */
+static int open_module(void)
+{
+	_cleanup_(fd_closep) int path = helper_open(MODULE);
+	char name[64];
+
+	if (path < 0)
+		return -1;
+	(void)snprintf(name, sizeof(name), "/proc/self/fd/%d", path);
+	return open(name, O_RDONLY | O_CLOEXEC);
+}
+
+int serve_warm_find(const struct settings *s, struct serve_warm *ret, struct cay_error *err)
+{
+	_cleanup_(strv_done) struct strv sets = {0};
+	struct runtimes found = {0};
+	int r;
+
+	*ret = (struct serve_warm){.module = s->warm_enabled ? open_module() : -1};
+	if (ret->module < 0)
+		return 0;
+	if (warm_sets(s, &sets) < 0)
+		return cay_fail(err, CAY_E_INTERNAL, ENOMEM, "plan zygotes");
+	r = runtimes_find(s, language_find(LANGUAGE), NULL, &found, err);
+	for (size_t i = 0; i < found.len && r == 0; i++)
+		for (size_t k = 0; k < sets.len && r == 0 && warm_can(&found.items[i]); k++)
+			r = add_kind(s, &found.items[i], sets.items[k], ret, err);
+	runtimes_done(&found);
+	return r;
+}

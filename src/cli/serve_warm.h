@@ -1,0 +1,21 @@
+/*
+ * serve_warm.h: the interpreters that the daemon's launcher may start ahead of time
+ * (engine/native/zygote.h).
+ */
+#pragma once
+
+#include "core/error.h"
+#include "engine/native/zygote.h"
+#include "settings/settings.h"
+
+struct serve_warm {
+	struct zygote_kind *kinds; /* their programs and plans are memory of the process's */
+	size_t len;
+	int module;                /* or -1: there are no warm starts */
+};
+
+/*
+ * Every set of modules, for every interpreter there is. None is no failure, nor is a program that
+ * comes with no module to serve by.
+ */
+int serve_warm_find(const struct settings *s, struct serve_warm *ret, struct cay_error *err);
