@@ -284,6 +284,7 @@ _noreturn_ static void be_launcher(void *ctx, pid_t parent)
 							  .kept_dir = s->kept_dir,
 							  .bare = &s->bare,
 							  .maximum = &s->settings.maximum,
+							  .ahead_bytes = s->settings.warm_memory,
 							  .may_degrade = s->settings.may_degrade}));
 }
 

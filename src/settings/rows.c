@@ -57,6 +57,10 @@ static const struct row serve_rows[] = {
 	{"direct_over_tcp", ROW_BOOL, offsetof(struct settings, serve_direct_over_tcp), 0, 0, 0},
 };
 
+static const struct row warm_rows[] = {
+	{"memory", ROW_SIZE, offsetof(struct settings, warm_memory), 256ull << 20, 1ull << 44, 0},
+};
+
 static const struct row images_rows[] = {
 	{"store", ROW_PATH, offsetof(struct settings, images_store), 0, 0, 0},
 	{"budget", ROW_SIZE, offsetof(struct settings, images_budget), 0, 1ull << 50, 0},
@@ -83,6 +87,7 @@ const struct section sections[] = {
 	{.name = "network", .rows = network_rows, .n_rows = ARRAY_LEN(network_rows)},
 	{.name = "tier", .rows = tier_rows, .n_rows = ARRAY_LEN(tier_rows), .names = SECTION_TIER},
 	{.name = "serve", .rows = serve_rows, .n_rows = ARRAY_LEN(serve_rows)},
+	{.name = "warm", .rows = warm_rows, .n_rows = ARRAY_LEN(warm_rows)},
 	{.name = "images", .rows = images_rows, .n_rows = ARRAY_LEN(images_rows)},
 	{.name = "language",
 	 .rows = language_rows,

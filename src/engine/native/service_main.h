@@ -12,6 +12,7 @@ struct service_config {
 	int kept_dir;                  /* kept.h; -1: no workspaces are kept */
 	const struct bare_rules *bare; /* bare_user.h; NULL: nothing runs without an island */
 	const struct limits *maximum;  /* the operator's, for all plans; NULL: only ours */
+	uint64_t ahead_bytes;          /* what islands made ahead may take in memory */
 	bool may_degrade;              /* plans may go without a limit that can't be enforced */
 };
 
