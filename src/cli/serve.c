@@ -290,6 +290,7 @@ _noreturn_ static void be_launcher(void *ctx, pid_t parent)
 							  .n_zygote_kinds = s->warm.len,
 							  .bare = &s->bare,
 							  .maximum = &s->settings.maximum,
+							  .ahead_bytes = s->settings.warm_memory,
 							  .may_degrade = s->settings.may_degrade}));
 }
 

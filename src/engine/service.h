@@ -15,7 +15,8 @@
  *            given; then EXITED; or FAILED.
  *   KILL     ends one command, or with command 0 the whole island, for a cause.
  *   FREEZE, THAW, USAGE   Answer: USAGE, or FAILED.
- *   AHEAD    islands like this one are kept ready, `command` of them.
+ *   AHEAD    islands like this one are kept ready for good, `command` of them at least. Of what is
+ *            asked for again and again some are anyway.
  *   DISCARD  removes the kept workspaces whose names follow (char[ID_SIZE] each).
  *   SWEEP    removes all others: those whose sandboxes nobody knows any more. Names that do
  *            not fit one packet come in several; all but the last have FLAG_MORE.

@@ -631,8 +631,56 @@ bool plan_fits_command(const struct plan *a, const struct plan *b)
 	       memcmp(a->text, b->text, a->island_text) == 0;
 }
 
+/* How much of the island's text there is without rules, if they end it: plan_make() sees to that.
+ */
+static uint32_t text_before_rules(const struct plan *p)
+{
+	const char *rule = plan_first(p, p->rules);
+
+	for (uint32_t i = 0; i < p->rules.len; i++)
+		rule = plan_next(rule);
+	return p->rules.len > 0 && rule == p->text + p->island_text ? p->rules.first
+								    : p->island_text;
+}
+
+/* Whether the islands are the same, and have no mounts. Rules are whoever's who has the wires. */
+static bool same_but_rules(const struct plan *a, const struct plan *b)
+{
+	uint32_t len = text_before_rules(a);
+	struct plan first, second;
+
+	take_program_out(a, &first);
+	take_program_out(b, &second);
+	first.rules = second.rules = (struct plan_list){0};
+	first.island_text = second.island_text = 0;
+	return a->n_mounts == 0 && memcmp(&first, &second, sizeof(first)) == 0 &&
+	       len == text_before_rules(b) && memcmp(a->text, b->text, len) == 0 &&
+	       strcmp(plan_str(a, a->image), plan_str(b, b->image)) == 0;
+}
+
+bool plan_fits_order(const struct plan *a, const struct plan *b)
+{
+	return plan_fits_command(a, b) || same_but_rules(a, b);
+}
+
 bool plan_fits_island(const struct plan *a, const struct plan *b)
 {
-	return a->n_mounts == 0 && a->limits.cpu_time_ms == b->limits.cpu_time_ms &&
-	       plan_fits_command(a, b);
+	return a->limits.cpu_time_ms == b->limits.cpu_time_ms && same_but_rules(a, b);
+}
+
+struct plan *plan_strip(const struct plan *p)
+{
+	static const char program[] = "true\0" ISLAND_WORKSPACE;
+	size_t size = sizeof(*p) + p->island_text + sizeof(program);
+	struct plan *bare = malloc(size);
+
+	if (!bare)
+		return NULL;
+	memcpy(bare, p, sizeof(*p) + p->island_text);
+	memcpy(bare->text + p->island_text, program, sizeof(program));
+	bare->size = (uint32_t)size;
+	bare->compile = bare->env = (struct plan_list){0};
+	bare->argv = (struct plan_list){.first = p->island_text, .len = 1};
+	bare->workdir = p->island_text + (uint32_t)strlen(program) + 1;
+	return bare;
 }

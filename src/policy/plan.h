@@ -95,13 +95,19 @@ int plan_make(const struct spec *spec, const struct settings *settings,
 
 /*
  * Whether b's program can run on an island that was made ahead for a: they differ
- * only in what is looked at after it is made. Plans with mounts never do, because
- * host paths are judged anew for each.
+ * only in what is looked at after it is made, or not on the island, as rules of its network.
+ * Plans with mounts never do, because host paths are judged anew for each.
  */
 bool plan_fits_island(const struct plan *a, const struct plan *b);
 
+/* A plan for the same islands, without anything of the program's. NULL: no memory. */
+struct plan *plan_strip(const struct plan *p);
+
 /* Whether b's can be a command on a live island that was made for a: that has the same mounts. */
 bool plan_fits_command(const struct plan *a, const struct plan *b);
+
+/* The same as the island sees it, which was made for a, perhaps ahead: it knows of no rules. */
+bool plan_fits_order(const struct plan *a, const struct plan *b);
 
 /* Appends the network's rules to lists; 0 or -errno. */
 int plan_rules(const struct plan *p, struct strv *ret_allow, struct strv *ret_block);

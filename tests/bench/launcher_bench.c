@@ -140,7 +140,7 @@ static void run_island(struct launcher *l, const struct plan *plan, double ret_a
 	struct cay_error err;
 
 	if (pipes_open(&pipes, 0, &err) < 0 ||
-	    (l->n_ahead > 0 ? launch_live(l, plan, pipes.theirs, &island, &err)
+	    (l->shelves.n_islands > 0 ? launch_live(l, plan, pipes.theirs, &island, &err)
 			    : launcher_start(l, plan, pipes.theirs, false, &island, &err)) < 0)
 		die("island", &err);
 	ret_at[PHASE_START] = now_us();

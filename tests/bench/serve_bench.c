@@ -159,7 +159,7 @@ static void start_launcher(char **argv)
 	static struct mount_rules no_rules;
 	static char packet[SERVICE_PACKET_MAX];
 	struct service_request ahead = {.kind = SERVICE_AHEAD, .command = AHEAD};
-	const struct service_config config = {.rules = &no_rules, .kept_dir = -1};
+	const struct service_config config = {.rules = &no_rules, .kept_dir = -1, .ahead_bytes = UINT64_MAX};
 	struct spec spec = {.kind = SPEC_ARGV};
 	struct settings settings;
 	struct cay_error err;

@@ -54,6 +54,19 @@ def test_run(daemon, world):
     assert not world.saw(FORBIDDEN)
 
 
+def test_each_has_its_own_rules_on_an_island_made_ahead(daemon, world):
+    """Two that differ in nothing but rules have the same islands ahead."""
+    pool = 'cay_pool_size{pool="islands"}'
+    before = daemon.metric(pool)
+    for n in range(6):
+        name = (OK, FORBIDDEN)[n % 2]
+        result = daemon.run(attempts(OK, FORBIDDEN), network={"mode": "allowlist", "allow": [name]})
+        assert result["stdout"] == ("worked EAI_NONAME\n", "EAI_NONAME worked\n")[n % 2], result
+        assert of(result, name, "allowed")
+        if n > 0:
+            wait_until(lambda: daemon.metric(pool) > before, 10, "islands ahead with a network")
+
+
 def test_run_without(daemon, world):
     """The default has no network, whatever ran before it."""
     result = daemon.run(attempts(OK, places.WEB))

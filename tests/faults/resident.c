@@ -89,7 +89,7 @@ static int run(struct launcher *l, const struct plan *plan, struct cay_error *er
 	bool well;
 
 	if (pipes_open(&pipes, 0, err) < 0 ||
-	    (l->ahead_plan ? launch_live(l, plan, pipes.theirs, &island, err)
+	    (l->shelves.n > 0 ? launch_live(l, plan, pipes.theirs, &island, err)
 			   : launcher_start(l, plan, pipes.theirs, false, &island, err)) < 0)
 		return -1;
 	pipes_close_theirs(&pipes);

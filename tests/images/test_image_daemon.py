@@ -5,7 +5,8 @@ import shutil
 import pytest
 
 from maker import Maker
-from makers import Image, ann, busybox
+from makers import Image, Tree, ann, busybox
+from support import wait_until
 
 
 @pytest.fixture(autouse=True)
@@ -67,6 +68,62 @@ def test_a_sandbox_of_an_image(daemon, pushed):
         assert answer.failure == (404, "runtime_not_found") and pushed in answer.json["error"]["message"]
         assert daemon.delete(f"/v1/images/{image['id']}").failure == (409, "conflict")
     assert daemon.delete(f"/v1/images/{image['id']}").status == 204
+
+
+def ahead(daemon):
+    return daemon.metric('cay_pool_size{pool="islands"}')
+
+
+def stand_ahead(daemon, request):
+    """Until islands of this kind wait; how many of all kinds."""
+    wait_until(lambda: ahead(daemon) >= 4, 10, "islands ahead")
+    others = ahead(daemon)
+    for _ in range(2):
+        daemon.post("/v1/runs", request).ok()
+    seen = []
+
+    def settled():
+        seen.append(ahead(daemon))
+        return seen[-1] > others and len(seen) > 20 and len(set(seen[-20:])) == 1
+    wait_until(settled, 10, "islands ahead of the image")
+    return seen[-1]
+
+
+def test_what_is_used_again_stands_ahead(daemon, pushed):
+    pull(daemon, pushed)
+    full = stand_ahead(daemon, {"argv": ["id", "-un"], "image": pushed})
+    with daemon.events("POST", "/v1/runs", {"command": "id -un; sleep 60", "image": pushed}) as events:
+        events.until("stdout")
+        assert ahead(daemon) == full - 1
+    with daemon.sandbox(image=pushed) as made:
+        assert daemon.post(f"/v1/sandboxes/{made.id}/runs", {"command": "id -un"}).ok()["stdout"] == "ann\n"
+
+
+def test_one_that_stands_ahead_can_be_removed(daemon, pushed):
+    """And neither what was removed nor what was replaced is used."""
+    request = {"command": "id -un", "image": pushed}
+    image = pull(daemon, pushed)
+    stand_ahead(daemon, request)
+    assert daemon.delete(f"/v1/images/{image['id']}").status == 204
+    assert daemon.post("/v1/runs", request).failure == (404, "image_not_found")
+    assert not list((daemon.place / "images/roots").iterdir())
+    assert pull(daemon, pushed)["id"] == image["id"]
+    for _ in range(3):
+        assert daemon.post("/v1/runs", request).ok()["stdout"] == "ann\n"
+
+
+def test_a_new_image_is_used_at_once(daemon, one_registry):
+    def push(text):
+        tree = Tree()
+        tree.file("text", text.encode())
+        return one_registry.push("daemon/again:1", Image(busybox(), tree.data))
+    for text in ("one", "two"):
+        reference = push(text)
+        pull(daemon, reference)
+        request = {"argv": ["cat", "/text"], "image": reference}
+        assert daemon.post("/v1/runs", request).ok()["stdout"] == text
+        stand_ahead(daemon, request)
+        assert daemon.post("/v1/runs", request).ok()["stdout"] == text
 
 
 def test_writable_and_root(daemon, pushed):

@@ -3,6 +3,7 @@
 import re
 import socket
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -147,6 +148,27 @@ def test_pools(daemon):
     daemon.run("pass")
     wait_until(lambda: daemon.metric('cay_pool_size{pool="islands"}') >= full, 10, "islands made again")
     assert daemon.metric('cay_pool_size{pool="cgroups"}') > 0
+
+
+def test_pools_follow_demand(daemon):
+    """Many at once find too few, so there are more; when nobody asks any more, they go."""
+    def size():
+        return daemon.metric('cay_pool_size{pool="islands"}')
+    wait_until(lambda: size() > 0, 10, "islands ahead")
+    few = size()
+    with ThreadPoolExecutor(12) as several:
+        assert all(r["success"] for r in several.map(lambda _: daemon.run("pass"), range(24)))
+    wait_until(lambda: size() > few, 10, "more islands ahead")
+    wait_until(lambda: size() == few, 40, "as many as there were")
+
+
+def test_no_memory_for_pools(make_daemon):
+    daemon = make_daemon(settings="[warm]\nmemory = 1m\n")
+    wait_until(lambda: daemon.metric('cay_pool_size{pool="islands"}') == 2, 10, "as many as fit")
+    daemon = make_daemon(settings="[warm]\nmemory = 0\n")
+    for _ in range(3):
+        assert daemon.run("print(1)")["stdout"] == "1\n"
+    assert daemon.metric('cay_pool_size{pool="islands"}') == 0
 
 
 def test_labels_are_bounded(daemon):

@@ -25,7 +25,7 @@
 static inline int start_on(struct launcher *l, const struct plan *plan, const int stdio[3],
 			   struct launched *ret, struct cay_error *err)
 {
-	return l->n_ahead > 0 ? launch_live(l, plan, stdio, ret, err)
+	return launcher_stock(l).islands > 0 ? launch_live(l, plan, stdio, ret, err)
 			      : launcher_start(l, plan, stdio, false, ret, err);
 }
 

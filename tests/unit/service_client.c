@@ -22,8 +22,11 @@ pid_t client_launcher;
 void client_start(int kept_dir, const struct bare_rules *bare, const struct limits *maximum)
 {
 	static struct mount_rules no_rules;
-	const struct service_config config = {
-		.rules = &no_rules, .kept_dir = kept_dir, .bare = bare, .maximum = maximum};
+	const struct service_config config = {.rules = &no_rules,
+					      .kept_dir = kept_dir,
+					      .bare = bare,
+					      .maximum = maximum,
+					      .ahead_bytes = UINT64_MAX};
 	int pair[2];
 
 	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);

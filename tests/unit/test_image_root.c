@@ -292,6 +292,61 @@ static void one_in_use_is_locked(void **state _unused_)
 	free(plan);
 }
 
+/* Whether it ran, on whatever island; one that waits is taken where it can be. */
+static int run_ahead(struct launcher *l, const struct plan *plan, char *out, size_t size)
+{
+	struct isolation iso;
+	struct cay_error err;
+
+	assert_int_equal(launcher_make_ahead(l, plan, 1, &err), 0);
+	return run(l, plan, &iso, out, size, &err);
+}
+
+static void one_that_waits_can_be_removed(void **state _unused_)
+{
+	const struct request q = {.script = "cat /etc/all 2>&1 || busybox cat /etc/all"};
+	struct plan *plan = make_plan(&q);
+	int other = openat(roots, ID, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct launched island;
+	struct launcher l;
+	struct cay_error err;
+	char out[256];
+
+	launcher_init(&l, &rules);
+	l.image_store = store;
+	assert_int_equal(run_ahead(&l, plan, out, sizeof(out)), 0);
+	assert_int_equal(l.shelves.n_islands, 0); /* it was that one */
+	assert_int_equal(launcher_make_ahead(&l, plan, 3, &err), 0);
+	assert_int_equal(flock(other, LOCK_EX | LOCK_NB), 0);
+	/* Being removed: the island is not used, and no other is made. */
+	assert_int_equal(launcher_make_live(&l, plan, false, &island, &err), -1);
+	assert_int_equal(err.code, CAY_E_IMAGE);
+	assert_int_equal(l.shelves.n_islands, 0);
+	assert_int_equal(flock(other, LOCK_UN), 0);
+	assert_int_equal(launcher_make_ahead(&l, plan, 3, &err), 0);
+	/* Gone, and pulled again: it is the new one's. */
+	assert_int_equal(renameat(roots, ID, roots, "old"), 0);
+	assert_int_equal(launcher_make_live(&l, plan, false, &island, &err), -1);
+	assert_int_equal(err.code, CAY_E_IMAGE);
+	assert_int_equal(renameat(roots, "old", roots, ID), 0);
+	assert_int_equal(launcher_make_ahead(&l, plan, 3, &err), 0);
+	assert_int_equal(mkdirat(roots, "new", 0755), 0);
+	assert_int_equal(renameat2(roots, ID, roots, "new", RENAME_EXCHANGE), 0);
+	assert_false(shelves_take(&l, plan, 0, &island));
+	assert_int_equal(l.shelves.n_islands, 0);
+	assert_int_equal(renameat2(roots, ID, roots, "new", RENAME_EXCHANGE), 0);
+	assert_int_equal(unlinkat(roots, "new", AT_REMOVEDIR), 0);
+	/* While one is in use it is locked, as ever. */
+	assert_int_equal(launcher_make_ahead(&l, plan, 3, &err), 0);
+	assert_true(shelves_take(&l, plan, 0, &island));
+	assert_int_equal(flock(other, LOCK_EX | LOCK_NB), -1);
+	launched_discard(&island);
+	assert_int_equal(flock(other, LOCK_EX | LOCK_NB), 0);
+	(void)close(other);
+	launcher_done(&l);
+	free(plan);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -304,6 +359,7 @@ int main(void)
 		cmocka_unit_test(set_id_bits_are_dead),
 		cmocka_unit_test(root_has_few_rights),
 		cmocka_unit_test(one_in_use_is_locked),
+		cmocka_unit_test(one_that_waits_can_be_removed),
 	};
 
 	int failed;

@@ -212,27 +212,27 @@ static void ahead_gives_the_same(void **state _unused_)
 	launcher_init(&resident, &no_rules);
 	launcher_tidy_later(&resident);
 	assert_int_equal(launcher_make_ahead(&resident, other, 2, &err), 0);
-	assert_int_equal(resident.n_ahead, 2);
+	assert_int_equal(resident.shelves.n_islands, 2);
 	for (size_t left = 2; left-- > 0;) {
 		assert_int_equal(run(&fresh, plan, &iso, a, sizeof(a), &err), 3);
 		assert_int_equal(run(&resident, plan, &iso, b, sizeof(b), &err), 3);
 		assert_string_equal(a, b);
 		assert_int_equal(iso.namespaces, (1u << NAMESPACES) - 1);
-		assert_int_equal(resident.n_ahead, left);
+		assert_int_equal(resident.shelves.n_islands, left);
 	}
 	assert_int_equal(run(&resident, plan, &iso, b, sizeof(b), &err), 3); /* none is left */
 	assert_string_equal(a, b);
 
-	assert_int_equal(launcher_make_ahead(&resident, plan, 1, &err), 0);
+	assert_int_equal(launcher_make_ahead(&resident, plan, 2, &err), 0);
 	other->limits.open_files = 77;
 	assert_int_equal(run(&resident, other, &iso, b, sizeof(b), &err), 0);
 	assert_string_equal(b, "77\n");
-	assert_int_equal(resident.n_ahead, 1);
+	assert_int_equal(resident.shelves.n_islands, 2);
 	assert_int_equal(launcher_make_ahead(&resident, other, 1, &err), 0);
-	assert_int_equal(resident.n_ahead, 1);
+	assert_int_equal(resident.shelves.n_islands, 3);
 	assert_int_equal(run(&resident, other, &iso, b, sizeof(b), &err), 0);
 	assert_string_equal(b, "77\n");
-	assert_int_equal(resident.n_ahead, 0);
+	assert_int_equal(resident.shelves.n_islands, 2);
 	launcher_done(&fresh);
 	launcher_done(&resident);
 	free(plan);
@@ -259,12 +259,12 @@ static void ahead_can_die(void **state _unused_)
 	assert_int_equal(read(other[0], out, 1), 0);
 	(void)close(other[0]);
 
-	launched_kill(l.ahead[0]);
-	end.fd = l.ahead[0]->pidfd;
+	launched_kill(l.shelves.items[0]->islands[0]);
+	end.fd = l.shelves.items[0]->islands[0]->pidfd;
 	assert_int_equal(poll(&end, 1, 20000), 1);
 	assert_int_equal(run(&l, plan, &iso, out, sizeof(out), &err), 0);
 	assert_string_equal(out, "well\n");
-	assert_int_equal(l.n_ahead, 0);
+	assert_int_equal(l.shelves.n_islands, 0);
 	launcher_done(&l);
 	free(plan);
 }

@@ -106,7 +106,8 @@ static void programs_have_their_islands_network(void **state)
 	assert_true(plan_fits_command(island, p));
 }
 
-static void islands_of_other_rules_are_others(void **state)
+/* One that was made ahead is for any rules; one that has its own keeps them. */
+static void rules_are_not_known_on_the_island(void **state)
 {
 	_cleanup_(freep) struct plan *a = make_listed(), *same = NULL, *more = NULL, *full = NULL;
 	_cleanup_(freep) struct plan *none = NULL;
@@ -121,12 +122,37 @@ static void islands_of_other_rules_are_others(void **state)
 	none = make(NULL, NULL);
 	assert_int_equal(spec_set_network(spec, "full", &err), 0);
 	full = make(NULL, NULL);
-	assert_false(plan_fits_island(a, more) || plan_fits_command(a, more));
-	assert_false(plan_fits_island(a, none) || plan_fits_command(a, none));
-	assert_false(plan_fits_island(full, none) || plan_fits_command(none, full));
+	assert_true(plan_fits_island(a, more) && plan_fits_order(more, a));
+	assert_false(plan_fits_command(a, more) || plan_fits_command(more, a));
+	assert_false(plan_fits_island(a, none) || plan_fits_order(a, none));
+	assert_false(plan_fits_island(full, none) || plan_fits_order(none, full));
+	assert_false(plan_fits_island(full, a) || plan_fits_order(a, full));
 	same->text[same->rules.first + 3] = 'x';
 	assert_true(is_plan(same));
-	assert_false(plan_fits_island(a, same) || plan_fits_command(a, same));
+	assert_true(plan_fits_island(a, same));
+	assert_false(plan_fits_command(a, same));
+	same->limits.cpu_time_ms = 1000;
+	assert_true(plan_fits_order(a, same));
+	assert_false(plan_fits_island(a, same));
+	same->limits.pids++;
+	assert_false(plan_fits_order(a, same));
+	same->limits.pids--;
+	/* Text behind the rules is nobody's yet, and so makes them part of what is compared. */
+	same->island_text++;
+	same->text[same->island_text - 1] = '\0';
+	assert_false(plan_fits_order(a, same));
+}
+
+/* What is the image's is compared by its text, wherever a plan that is not ours has it. */
+static void rules_hide_no_image(void **state)
+{
+	_cleanup_(freep) struct plan *a = make_listed(), *b = make(NULL, NULL);
+
+	(void)state;
+	a->image = b->image = a->rules.first + 1;
+	assert_true(plan_fits_island(a, b));
+	b->text[b->image + 2] ^= 1;
+	assert_false(plan_fits_island(a, b) || plan_fits_order(a, b));
 }
 
 /* Whoever gets a plan believes none of it. */
@@ -186,7 +212,8 @@ int main(void)
 		TEST(what_may_not_be_had_makes_no_plan),
 		TEST(programs_are_told_of_the_proxy),
 		TEST(programs_have_their_islands_network),
-		TEST(islands_of_other_rules_are_others),
+		TEST(rules_are_not_known_on_the_island),
+		TEST(rules_hide_no_image),
 		TEST(networks_are_checked),
 	};
 

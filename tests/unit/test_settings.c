@@ -45,6 +45,7 @@ static void defaults(void **state)
 	assert_int_equal(s.mount_read.len + s.mount_write.len + s.mount_forbid.len, 0);
 	assert_int_equal(s.n_languages, 0);
 	assert_int_equal(s.serve_history_size, 1 << 30);
+	assert_int_equal(s.warm_memory, 256 << 20);
 	assert_string_equal(settings_origin(&s, "limits.memory"), "default");
 }
 
@@ -62,7 +63,7 @@ static void every_key_lands_in_its_field(void **state)
 	      "output=65k\nopen_files=101\nfile_size=4k\n"
 	      "[mounts]\nread=/r\nread=~/r2/\nwrite=/w\nforbid=/f\n"
 	      "[isolation]\nallow_degraded=yes\nmay_degrade=no\n[engine]\ndirect=no\n"
-	      "[serve]\nhistory_size=512m\n"
+	      "[serve]\nhistory_size=512m\n[warm]\nmemory=64m\n"
 	      "[language python]\nprefer=3.11\npath=/opt/a\npath=/opt/b\n");
 	assert_int_equal(s.limits.memory_bytes, 1 << 30);
 	assert_int_equal(s.limits.cpus_milli, 1500);
@@ -91,6 +92,7 @@ static void every_key_lands_in_its_field(void **state)
 	assert_false(s.may_degrade);
 	assert_false(s.allow_direct);
 	assert_int_equal(s.serve_history_size, 512 << 20);
+	assert_int_equal(s.warm_memory, 64 << 20);
 	python = settings_language(&s, "python");
 	assert_non_null(python);
 	assert_string_equal(python->prefer, "3.11");
@@ -150,7 +152,7 @@ static void unknown_words_get_a_suggestion(void **state)
 	static const char keys[] = "memory, cpus, pids, disk, timeout, cpu_time, output, "
 				   "open_files, file_size";
 	static const char names[] = "limits, maximum, mounts, isolation, engine, network, "
-				    "tier, serve, images, language";
+				    "tier, serve, warm, images, language";
 	char hint[200];
 
 	(void)state;
@@ -315,12 +317,12 @@ static void shows_origins(void **state)
 	(void)state;
 	settings_init(&s);
 	settings_show(&s, count_origin, n);
-	assert_int_equal(n[0], 2 * n_limit_rows + 29);
+	assert_int_equal(n[0], 2 * n_limit_rows + 30);
 	assert_int_equal(n[1], 0);
 	parse(&s, "F", "[limits]\nmemory=1g\n[mounts]\nread=/a\nread=/b\n");
 	n[0] = 0;
 	settings_show(&s, count_origin, n);
-	assert_int_equal(n[0], 2 * n_limit_rows + 31);
+	assert_int_equal(n[0], 2 * n_limit_rows + 32);
 	assert_int_equal(n[1], 3);
 }
 
@@ -405,6 +407,7 @@ static void example_is_true(void **state)
 	assert_memory_equal(all.tiers, s.tiers, sizeof(s.tiers));
 	assert_int_equal(all.serve_max_runs, s.serve_max_runs);
 	assert_int_equal(all.serve_history_size, s.serve_history_size);
+	assert_int_equal(all.warm_memory, s.warm_memory);
 	assert_int_equal(all.serve_hosts.len, 1);
 	assert_int_equal(all.serve_mode, s.serve_mode);
 	assert_int_equal(all.serve_direct_over_tcp, s.serve_direct_over_tcp);

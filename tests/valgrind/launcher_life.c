@@ -263,6 +263,7 @@ static void live(void)
 {
 	static struct mount_rules no_rules;
 	struct plan *p = make_plan("runs"), *other = make_plan("runs");
+	struct launched *first;
 	struct launcher l;
 	siginfo_t end;
 
@@ -276,15 +277,16 @@ static void live(void)
 	refuse(&l, "fails");
 	refuse(&l, "dies");
 	launcher_tidy_later(&l);
-	CHECK(launcher_make_ahead(&l, p, 3, &err) == 0 && l.n_ahead == 3);
-	launched_kill(l.ahead[0]);
-	CHECK(waitid(P_PID, (id_t)l.ahead[0]->pid, &end, WEXITED | WNOWAIT) == 0);
+	CHECK(launcher_make_ahead(&l, p, 3, &err) == 0 && l.shelves.n_islands == 3);
+	first = l.shelves.items[0]->islands[0];
+	launched_kill(first);
+	CHECK(waitid(P_PID, (id_t)first->pid, &end, WEXITED | WNOWAIT) == 0);
 	run_live(&l, p);
 	refuse(&l, "fails");
 	other->limits.pids++;
 	CHECK(launcher_make_ahead(&l, other, 2, &err) == 0);
 	run_live(&l, other);
-	CHECK(l.n_ahead == 1);
+	CHECK(l.shelves.n_islands == 4);
 	launcher_tidy(&l);
 	run_live(&l, other);
 	CHECK(launcher_make_ahead(&l, other, 1, &err) == 0);

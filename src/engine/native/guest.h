@@ -57,8 +57,6 @@ struct service {
 	struct loop_fd asker;
 	struct guest *guests[BUCKETS];
 	size_t n_guests;
-	struct plan *ahead;
-	size_t n_ahead;
 	struct service_stock told; /* the last that was reported */
 	struct loop_timer stock;   /* when there is nothing else to do */
 	struct loop_timer tend;    /* zygotes */

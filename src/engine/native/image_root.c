@@ -39,22 +39,33 @@ static int open_roots(const char *store, int *ret_dir, struct cay_error *err)
 	return 0;
 }
 
+/* The lock on fd, if that is the image's root at this moment. 0 or -errno. */
+static int lock_root(int roots, const char *id, int fd, struct stat *ret)
+{
+	struct stat now;
+
+	if (flock(fd, LOCK_SH | LOCK_NB) < 0)
+		return -errno;
+	/* It may have been taken away in between, and the lock be one of what is being removed. */
+	if (fstat(fd, ret) < 0 || fstatat(roots, id, &now, AT_SYMLINK_NOFOLLOW) < 0 ||
+	    ret->st_ino != now.st_ino || ret->st_dev != now.st_dev)
+		return -EWOULDBLOCK;
+	return 0;
+}
+
 static int open_locked(int roots, const char *id, struct hostdir *h, struct cay_error *err)
 {
 	char path[PATH_MAX];
-	struct stat st, now;
+	struct stat st;
 	int r;
 
 	h->fd = openat(roots, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (h->fd < 0)
 		return cay_fail(err, CAY_E_IMAGE, errno, "open the image %.12s", id);
-	if (flock(h->fd, LOCK_SH | LOCK_NB) < 0)
-		return cay_fail(err, CAY_E_IMAGE, errno == EWOULDBLOCK ? 0 : errno,
+	r = lock_root(roots, id, h->fd, &st);
+	if (r < 0)
+		return cay_fail(err, CAY_E_IMAGE, r == -EWOULDBLOCK ? 0 : -r,
 				"the image %.12s is being removed", id);
-	/* It may have been taken away in between, and the lock be one of what is being removed. */
-	if (fstat(h->fd, &st) < 0 || fstatat(roots, id, &now, AT_SYMLINK_NOFOLLOW) < 0 ||
-	    st.st_ino != now.st_ino || st.st_dev != now.st_dev)
-		return cay_fail(err, CAY_E_IMAGE, 0, "the image %.12s is being removed", id);
 	r = fd_real_path(h->fd, path, sizeof(path));
 	if (r < 0 || !(h->path = strdup(path)))
 		return cay_fail(err, CAY_E_IMAGE, r < 0 ? -r : errno, "look at the image %.12s",
@@ -134,6 +145,22 @@ int image_root_open(const char *store, const struct plan *p, uint32_t first_id,
 	*ret = h;
 	h = HOSTDIR_NONE; /* the caller's from here on */
 	return 0;
+}
+
+void image_root_let_go(const struct hostdir *h)
+{
+	if (h->fd >= 0)
+		(void)flock(h->fd, LOCK_UN);
+}
+
+bool image_root_hold(const char *store, const struct plan *p, const struct hostdir *h)
+{
+	_cleanup_(fd_closep) int roots = -1;
+	struct cay_error unused;
+	struct stat st;
+
+	return !plan_image(p) || (open_roots(store, &roots, &unused) == 0 &&
+				  lock_root(roots, plan_image(p), h->fd, &st) == 0);
 }
 
 static bool needs_layer(const struct island *i, int tree)

@@ -41,5 +41,12 @@ void image_shifts_done(struct image_shifts *s);
 int image_root_open(const char *store, const struct plan *p, uint32_t first_id,
 		    struct image_shifts *shifts, struct hostdir *ret, struct cay_error *err);
 
+/*
+ * For an island that waits: it has no say in whether the image may be removed. When it is needed,
+ * image_root_hold() tells whether its root is still the image's own; only then may it be used.
+ */
+void image_root_let_go(const struct hostdir *h);
+bool image_root_hold(const char *store, const struct plan *p, const struct hostdir *h);
+
 /* In the child: makes it the mount at base, with a /dev of the island's own. */
 int image_root_lay(struct island *i, const char *base, struct cay_error *err);

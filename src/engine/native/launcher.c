@@ -33,13 +33,13 @@ void launcher_init(struct launcher *l, const struct mount_rules *rules)
 {
 	*l = (struct launcher){
 		.rules = rules, .template = -1, .own_mount = -1, .own_net = -1, .kept_dir = -1};
+	l->shelves.memory_bytes = UINT64_MAX;
 	l->many_ids = ids_all_owned(&l->ids_error);
 	cgroups_init(&l->cgroups);
 	ids_init(&l->ids);
 }
 
-/* Whatever there is of it, alive or not. */
-static void discard(struct launched *i)
+void launched_discard(struct launched *i)
 {
 	struct usage unused;
 
@@ -47,19 +47,9 @@ static void discard(struct launched *i)
 	launched_reap(i, &unused);
 }
 
-static void drop_ahead(struct launcher *l)
-{
-	while (l->n_ahead > 0) {
-		discard(l->ahead[--l->n_ahead]);
-		free(l->ahead[l->n_ahead]);
-	}
-	free(l->ahead_plan);
-	l->ahead_plan = NULL;
-}
-
 void launcher_done(struct launcher *l)
 {
-	drop_ahead(l);
+	shelves_done(l);
 	zygotes_done(l);
 	stock_done(l);
 	image_shifts_done(&l->image_shifts);
@@ -462,7 +452,7 @@ static int make_island(struct launcher *l, const struct plan *p, const int *stdi
 			hear_why(ret, err);
 		}
 	}
-	discard(ret);
+	launched_discard(ret);
 	return -1;
 }
 
@@ -478,7 +468,7 @@ static int bear_island(struct launcher *l, struct zygote *z, const struct plan *
 			return 0;
 		hear_why(ret, err);
 	}
-	discard(ret);
+	launched_discard(ret);
 	return -1;
 }
 
@@ -491,33 +481,6 @@ int launcher_make_zygote(struct launcher *l, const struct plan *p, const struct 
 		return -1;
 	let_go_of_trees(i);
 	return provide(l, p, i, err);
-}
-
-int launcher_make_ahead(struct launcher *l, const struct plan *like, size_t n,
-			struct cay_error *err)
-{
-	if (plan_check(like, like->size, err) < 0)
-		return -1;
-	if (l->ahead_plan && !plan_fits_island(l->ahead_plan, like))
-		drop_ahead(l);
-	if (!l->ahead_plan) {
-		l->ahead_plan = malloc(like->size);
-		if (!l->ahead_plan)
-			return cay_fail(err, CAY_E_INTERNAL, ENOMEM, "make islands ahead");
-		memcpy(l->ahead_plan, like, like->size);
-	}
-	while (l->n_ahead < size_min(n, AHEAD_MAX)) {
-		struct launched *i = malloc(sizeof(*i));
-
-		if (!i)
-			return cay_fail(err, CAY_E_INTERNAL, ENOMEM, "make islands ahead");
-		if (make_island(l, l->ahead_plan, NULL, false, i, err) < 0) {
-			free(i);
-			return -1;
-		}
-		l->ahead[l->n_ahead++] = i;
-	}
-	return 0;
 }
 
 int launched_order(struct launched *i, uint32_t command, uint32_t flags, const struct plan *p,
@@ -547,25 +510,6 @@ int launched_clear(struct launched *i, uint32_t command)
 	return outbox_send(&i->orders, i->control, &m, sizeof(m), NULL, 0);
 }
 
-/* The oldest of the islands made ahead, if the plan fits them; false where there is none. */
-static bool take_ahead(struct launcher *l, const struct plan *p, struct launched *ret)
-{
-	if (!l->ahead_plan || p->size > ORDER_PLAN_MAX || !plan_fits_island(l->ahead_plan, p))
-		return false;
-	while (l->n_ahead > 0) {
-		struct pollfd silent = {.fd = l->ahead[0]->control, .events = POLLIN};
-
-		*ret = *l->ahead[0];
-		free(l->ahead[0]);
-		memmove(l->ahead, l->ahead + 1, --l->n_ahead * sizeof(l->ahead[0]));
-		/* It is well if it has nothing to say yet. */
-		if (poll(&silent, 1, 0) == 0)
-			return true;
-		discard(ret);
-	}
-	return false;
-}
-
 int launcher_make_live(struct launcher *l, const struct plan *p, bool cold, struct launched *ret,
 		       struct cay_error *err)
 {
@@ -576,7 +520,7 @@ int launcher_make_live(struct launcher *l, const struct plan *p, bool cold, stru
 	z = cold ? NULL : zygote_find(l, p);
 	if (z && bear_island(l, z, p, ret, err) == 0)
 		return 0;
-	if (!cold && take_ahead(l, p, ret))
+	if (!cold && shelves_take(l, p, clock_now_ms(), ret))
 		return 0;
 	return make_island(l, p, NULL, false, ret, err);
 }
@@ -613,7 +557,7 @@ int launcher_start_waiting(struct launcher *l, const struct plan *p, const int s
 	if (launched_begin(ret, 0, ORDER_CHECK | ORDER_SCRATCH, p, stdio, err) == 0 &&
 	    await_message(ret, MESSAGE_EXITED, &end, err) == 0)
 		return 0;
-	discard(ret);
+	launched_discard(ret);
 	return -1;
 }
 
@@ -626,7 +570,7 @@ int launcher_start(struct launcher *l, const struct plan *p, const int stdio[3],
 		return -1;
 	if (await_good(ret, p, err) == 0)
 		return 0;
-	discard(ret);
+	launched_discard(ret);
 	return -1;
 }
 

@@ -11,8 +11,8 @@
  *    what a waiting spawner process would, without a message there and back.)
  *  - network namespaces, each used once.
  *  - cgroup directories, used again with the limits of the next.
- *  - whole islands, set up but for the program, each used once. The facts are read
- *    back when the program is there, as on any other.
+ *  - whole islands (shelf.h), set up but for the program, each used once. The facts are
+ *    read back when the program is there, as on any other.
  */
 #pragma once
 
@@ -24,6 +24,7 @@
 #include "engine/native/ids.h"
 #include "engine/native/kept.h"
 #include "engine/native/network.h"
+#include "engine/native/shelf.h"
 #include "engine/native/wires.h"
 #include "engine/service.h"
 #include "policy/mounts.h"
@@ -35,7 +36,6 @@
 
 #define NETWORK_POOL_MAX 64
 #define CGROUP_POOL_MAX  64
-#define AHEAD_MAX        64
 #define REMAINS_MAX      16
 
 struct bare;
@@ -58,9 +58,7 @@ struct launcher {
 	size_t n_networks;
 	struct cgroup *spare; /* cgroups of islands that are gone */
 	size_t n_spare, max_spare;
-	struct plan *ahead_plan; /* what the islands ahead are made for, or NULL */
-	struct launched *ahead[AHEAD_MAX];
-	size_t n_ahead;
+	struct shelves shelves;
 	int remains[REMAINS_MAX]; /* mount namespaces of islands that are gone */
 	size_t n_remains, max_remains;
 	int kept_dir; /* kept.h; borrowed; -1: no workspaces are kept */
@@ -83,18 +81,18 @@ int launcher_fill_networks(struct launcher *l, size_t n, struct cay_error *err);
 int launcher_keep_cgroups(struct launcher *l, size_t n, struct cay_error *err);
 
 /*
- * Makes islands ahead, up to n, for programs whose plan fits this one's
- * (plan_fits_island). With another plan than last time, the old ones go.
+ * Islands for programs whose plan fits this one's (plan_fits_island) are kept for good, n of
+ * them at least; and they are made now.
  */
 int launcher_make_ahead(struct launcher *l, const struct plan *like, size_t n,
 			struct cay_error *err);
 
 /*
- * Makes one thing that is short of so many, so that nobody waits for more: a network, or an
- * island ahead like this plan's (NULL: none). 0, 1 where nothing is short, or -1.
+ * Makes one thing that is short, so that nobody waits for more: a network, of which there shall be
+ * so many, or an island ahead; or takes down one that is too much. 0, 1 where nothing is to be
+ * done, or -1.
  */
-int launcher_restock(struct launcher *l, size_t networks, const struct plan *like, size_t ahead,
-		     struct cay_error *err);
+int launcher_restock(struct launcher *l, size_t networks, struct cay_error *err);
 
 struct service_stock launcher_stock(const struct launcher *l);
 
@@ -199,3 +197,6 @@ void launched_kill(struct launched *i);
 
 /* Waits for its end (after its last message), reads the usage and takes everything down. */
 void launched_reap(struct launched *i, struct usage *ret);
+
+/* Both at once: whatever there is of it, alive or not. */
+void launched_discard(struct launched *i);

@@ -75,7 +75,7 @@ static const struct plan *take_plan(const struct island *i, const struct plan *m
 	size_t none;
 	ssize_t n = msg_recv(i->control, room, sizeof(room), NULL, 0, &none);
 
-	if (n < 0 || plan_check(p, (size_t)n, &err) < 0 || !plan_fits_command(made_for, p))
+	if (n < 0 || plan_check(p, (size_t)n, &err) < 0 || !plan_fits_order(made_for, p))
 		leave(i);
 	return p;
 }

@@ -12,6 +12,7 @@
 #include "engine/native/service_main.h"
 
 #include "base/attr.h"
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/title.h"
 #include "core/limit.h"
@@ -167,16 +168,8 @@ static void report_usage(struct guest *g)
 static int do_ahead(struct service *s, const struct service_request *q, const struct plan *p,
 		    struct cay_error *err)
 {
-	struct plan *copy;
-
-	if (plan_kept(p))
-		return cay_fail(err, CAY_E_INVALID, 0, "only one island has a kept workspace");
-	copy = plan_copy(p);
-	if (!copy)
-		return cay_fail(err, CAY_E_INTERNAL, ENOMEM, "keep islands ready");
-	free(s->ahead);
-	s->ahead = copy;
-	s->n_ahead = q->command;
+	if (shelves_name(&s->launcher, p, q->command, clock_now_ms(), err) < 0)
+		return -1;
 	(void)loop_after(s->loop, &s->stock, 0);
 	return 0;
 }
@@ -394,10 +387,13 @@ static void on_stock(struct loop_timer *t)
 	struct cay_error unused;
 
 	launcher_tidy(&s->launcher);
-	if (launcher_restock(&s->launcher, NETWORKS_READY, s->ahead, s->n_ahead, &unused) == 0)
+	if (launcher_restock(&s->launcher, NETWORKS_READY, &unused) == 0) {
 		(void)loop_after(s->loop, t, 0);
-	else
-		tell_stock(s);
+		return;
+	}
+	tell_stock(s);
+	if (shelves_ease_later(&s->launcher.shelves))
+		(void)loop_after(s->loop, t, SHELF_EASE_MS);
 }
 
 static void on_tend(struct loop_timer *t)
@@ -425,6 +421,7 @@ static int service_init(struct service *s, int sock, const struct service_config
 	s->launcher.image_store = config->image_store;
 	s->launcher.zygote_kinds = config->zygote_kinds;
 	s->launcher.n_zygote_kinds = config->n_zygote_kinds;
+	s->launcher.shelves.memory_bytes = config->ahead_bytes;
 	s->loop = loop_new();
 	if (!s->loop || loop_add(s->loop, &s->asker, EPOLLIN) < 0)
 		return cay_fail(err, CAY_E_ENGINE, errno, "start the launcher");
@@ -445,7 +442,6 @@ static void service_done(struct service *s)
 	makings_done(s);
 	removals_done(s);
 	launcher_done(&s->launcher);
-	free(s->ahead);
 	buf_done(&s->known);
 	loop_free(s->loop);
 }

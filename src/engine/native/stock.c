@@ -1,6 +1,7 @@
 #include "engine/native/stock.h"
 
 #include "base/attr.h"
+#include "base/clock.h"
 #include "base/fd.h"
 #include "engine/native/island.h"
 #include "engine/native/network.h"
@@ -123,23 +124,26 @@ int launcher_fill_networks(struct launcher *l, size_t n, struct cay_error *err)
 	return 0;
 }
 
-int launcher_restock(struct launcher *l, size_t networks, const struct plan *like, size_t ahead,
-		     struct cay_error *err)
+int launcher_restock(struct launcher *l, size_t networks, struct cay_error *err)
 {
 	if (l->many_ids && l->n_networks < size_min(networks, NETWORK_POOL_MAX))
 		return launcher_fill_networks(l, l->n_networks + 1, err);
-	if (!like)
-		return 1;
-	if (l->ahead_plan && !plan_fits_island(l->ahead_plan, like))
-		return launcher_make_ahead(l, like, size_min(ahead, 1), err);
-	return l->n_ahead < size_min(ahead, AHEAD_MAX)
-		       ? launcher_make_ahead(l, like, l->n_ahead + 1, err)
-		       : 1;
+	return shelves_restock(l, clock_now_ms(), err);
+}
+
+int launcher_make_ahead(struct launcher *l, const struct plan *like, size_t n,
+			struct cay_error *err)
+{
+	int r = shelves_name(l, like, n, clock_now_ms(), err);
+
+	while (r == 0)
+		r = shelves_restock(l, clock_now_ms(), err);
+	return r < 0 ? -1 : 0;
 }
 
 struct service_stock launcher_stock(const struct launcher *l)
 {
-	return (struct service_stock){.islands = (uint32_t)l->n_ahead,
+	return (struct service_stock){.islands = (uint32_t)l->shelves.n_islands,
 				      .networks = (uint32_t)l->n_networks,
 				      .cgroups = (uint32_t)l->n_spare};
 }

@@ -1,0 +1,265 @@
+#include "engine/native/shelf.h"
+
+#include "base/attr.h"
+#include "engine/native/launcher.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+
+static size_t room_for_all(const struct shelves *s)
+{
+	uint64_t n = s->memory_bytes / AHEAD_BYTES;
+
+	return n < AHEAD_MAX ? (size_t)n : AHEAD_MAX;
+}
+
+static struct launched *take_oldest(struct shelves *s, struct shelf *f)
+{
+	struct launched *i = f->islands[0];
+
+	memmove(f->islands, f->islands + 1, --f->n * sizeof(f->islands[0]));
+	s->n_islands--;
+	return i;
+}
+
+static void drop_oldest(struct shelves *s, struct shelf *f)
+{
+	struct launched *i = take_oldest(s, f);
+
+	launched_discard(i);
+	free(i);
+}
+
+static void drop_shelf(struct shelves *s, size_t at)
+{
+	struct shelf *f = s->items[at];
+
+	while (f->n > 0)
+		drop_oldest(s, f);
+	free(f->plan);
+	free(f);
+	s->items[at] = s->items[--s->n];
+}
+
+void shelves_done(struct launcher *l)
+{
+	while (l->shelves.n > 0)
+		drop_shelf(&l->shelves, l->shelves.n - 1);
+}
+
+static struct shelf *find(const struct shelves *s, const struct plan *p)
+{
+	for (size_t n = 0; n < s->n; n++)
+		if (plan_fits_island(s->items[n]->plan, p))
+			return s->items[n];
+	return NULL;
+}
+
+/*
+ * How many have a target, or are only remembered. *ret_oldest is the one longest unused of them,
+ * which nobody named; s->n where there is none.
+ */
+static size_t count(const struct shelves *s, bool stocked, size_t *ret_oldest)
+{
+	size_t many = 0, oldest = s->n;
+
+	for (size_t n = 0; n < s->n; n++) {
+		const struct shelf *f = s->items[n];
+
+		if ((f->target > 0) != stocked)
+			continue;
+		many++;
+		if (f->least == 0 && (oldest == s->n || f->used_ms < s->items[oldest]->used_ms))
+			oldest = n;
+	}
+	*ret_oldest = oldest;
+	return many;
+}
+
+/* NULL: no memory. */
+static struct shelf *remember(struct shelves *s, const struct plan *p, int64_t now_ms)
+{
+	struct shelf *f;
+	size_t oldest;
+
+	if (count(s, false, &oldest) >= SHELVES_MAX)
+		drop_shelf(s, oldest);
+	f = calloc(1, sizeof(*f));
+	if (!f)
+		return NULL;
+	f->plan = plan_strip(p);
+	if (!f->plan) {
+		free(f);
+		return NULL;
+	}
+	f->used_ms = f->eased_ms = now_ms;
+	s->items[s->n++] = f;
+	return f;
+}
+
+/* Gives it a target. Where there are too many that have one, the longest unused gives way. */
+static bool stock(struct shelves *s, struct shelf *f, size_t target)
+{
+	size_t oldest;
+
+	if (f->target == 0 && count(s, true, &oldest) >= SHELVES_MAX) {
+		if (oldest == s->n)
+			return false;
+		s->items[oldest]->target = 0;
+	}
+	f->target = target;
+	return true;
+}
+
+int shelves_name(struct launcher *l, const struct plan *like, size_t n, int64_t now_ms,
+		 struct cay_error *err)
+{
+	struct shelves *s = &l->shelves;
+	struct shelf *f;
+
+	if (plan_check(like, like->size, err) < 0)
+		return -1;
+	if (like->n_mounts > 0)
+		return cay_fail(err, CAY_E_INVALID, 0, "islands with mounts can't be made ahead");
+	f = find(s, like);
+	if (!f)
+		f = remember(s, like, now_ms);
+	if (!f)
+		return cay_fail(err, CAY_E_INTERNAL, ENOMEM, "keep islands ready");
+	n = size_min(n, AHEAD_MAX);
+	if (!stock(s, f, n > f->target ? n : f->target))
+		return cay_fail(err, CAY_E_AT_CAPACITY, 0, "too many kinds of islands are kept");
+	f->least = n;
+	f->failed = false;
+	return 0;
+}
+
+bool shelves_take(struct launcher *l, const struct plan *p, int64_t now_ms, struct launched *ret)
+{
+	struct shelves *s = &l->shelves;
+	struct shelf *f;
+
+	if (p->n_mounts > 0 || p->size > ORDER_PLAN_MAX)
+		return false;
+	f = find(s, p);
+	if (!f) {
+		(void)remember(s, p, now_ms); /* without memory it is not */
+		return false;
+	}
+	f->used_ms = now_ms;
+	f->failed = false;
+	while (f->n > 0) {
+		struct launched *i = take_oldest(s, f);
+		struct pollfd silent = {.fd = i->control, .events = POLLIN};
+
+		*ret = *i;
+		free(i);
+		/* It is well if it has nothing to say yet. */
+		if (poll(&silent, 1, 0) == 0 && image_root_hold(l->image_store, p, &ret->image))
+			return true;
+		launched_discard(ret);
+	}
+	if (f->target < SHELF_MAX)
+		(void)stock(s, f, f->target ? size_min(2 * f->target, SHELF_MAX) : SHELF_FIRST);
+	return false;
+}
+
+/* Whether f has nothing left that could go. */
+static bool ease(struct shelf *f, int64_t now_ms)
+{
+	int64_t since = f->used_ms > f->eased_ms ? f->used_ms : f->eased_ms;
+
+	if (f->least == 0 && now_ms - f->used_ms >= SHELF_FORGET_MS) {
+		f->target = 0;
+		return f->n == 0;
+	}
+	if (now_ms - since < SHELF_EASE_MS)
+		return false;
+	f->eased_ms = now_ms;
+	f->failed = false;
+	if (f->target > 1)
+		f->target = f->target / 2 > f->least ? f->target / 2 : f->least ? f->least : 1;
+	return false;
+}
+
+static void ease_all(struct shelves *s, int64_t now_ms)
+{
+	for (size_t n = 0; n < s->n;)
+		if (ease(s->items[n], now_ms))
+			drop_shelf(s, n);
+		else
+			n++;
+}
+
+bool shelves_ease_later(const struct shelves *s)
+{
+	for (size_t n = 0; n < s->n; n++)
+		if (s->items[n]->target > s->items[n]->least || s->items[n]->least == 0 ||
+		    s->items[n]->failed)
+			return true;
+	return false;
+}
+
+static int make_one(struct launcher *l, struct shelf *f, struct cay_error *err)
+{
+	struct launched *i = malloc(sizeof(*i));
+
+	if (!i)
+		return cay_fail(err, CAY_E_INTERNAL, ENOMEM, "make islands ahead");
+	if (launcher_make_live(l, f->plan, true, i, err) < 0) {
+		free(i);
+		return -1;
+	}
+	image_root_let_go(&i->image);
+	f->islands[f->n++] = i;
+	l->shelves.n_islands++;
+	return 0;
+}
+
+/* For a shelf that is short, where there is no room: another's, which is longer unused. */
+static bool make_room(struct shelves *s, const struct shelf *f)
+{
+	struct shelf *victim = NULL;
+
+	for (size_t n = 0; n < s->n; n++) {
+		struct shelf *other = s->items[n];
+
+		if (other->n > other->least && other->used_ms < f->used_ms &&
+		    (!victim || other->used_ms < victim->used_ms))
+			victim = other;
+	}
+	if (!victim)
+		return false;
+	drop_oldest(s, victim);
+	victim->target = size_min(victim->target, victim->n);
+	return true;
+}
+
+int shelves_restock(struct launcher *l, int64_t now_ms, struct cay_error *err)
+{
+	struct shelves *s = &l->shelves;
+	struct shelf *lacking = NULL, *rich = NULL;
+
+	ease_all(s, now_ms);
+	for (size_t n = 0; n < s->n; n++) {
+		struct shelf *f = s->items[n];
+
+		if (f->n > f->target)
+			rich = f;
+		else if (f->n < f->target && !f->failed &&
+			 (!lacking || f->used_ms > lacking->used_ms))
+			lacking = f;
+	}
+	if (lacking && s->n_islands < room_for_all(s)) {
+		int r = make_one(l, lacking, err);
+
+		lacking->failed = r < 0;
+		return r;
+	}
+	if (!rich)
+		return lacking && make_room(s, lacking) ? 0 : 1;
+	drop_oldest(s, rich);
+	return 0;
+}
