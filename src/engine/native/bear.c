@@ -63,6 +63,7 @@ _noreturn_ static void be_island(const struct zygote_message *m, const struct pl
 		.control = fds[0],
 		.launcher = fds[1],
 		.ahead = true,
+		.single = m->single,
 		.image = &none,
 		.many_ids = m->first_id != 0,
 		.in_template = true,
@@ -111,6 +112,8 @@ static bool obey(int sock, const struct interpreter *in)
 	size_t n_fds = 0;
 	ssize_t n = msg_recv(sock, room, sizeof(room), fds, BEAR_FDS, &n_fds);
 
+	if (n == (ssize_t)sizeof(*m) && m->kind == ZYGOTE_LOOK)
+		return !in->stale();
 	if (n < (ssize_t)sizeof(*m) || m->kind != ZYGOTE_BEAR || n_fds < 2 ||
 	    plan_check(p, (size_t)n - sizeof(*m), &err) < 0)
 		return false;

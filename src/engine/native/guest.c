@@ -480,7 +480,11 @@ struct guest *guest_new(struct service *s, uint32_t number, uint32_t flags, cons
 	g->status = -1;
 	g->own = flags & FLAG_OWN;
 	r = who ? launcher_make_bare(&s->launcher, p, who, &g->island, err)
-		: launcher_make_live(&s->launcher, p, flags & FLAG_COLD, &g->island, err);
+		: launcher_make_live(&s->launcher, p,
+				     flags & FLAG_COLD    ? MADE_COLD
+				     : flags & ORDER_LAST ? MADE_SINGLE
+							  : MADE_LIVE,
+				     &g->island, err);
 	if (r < 0) {
 		free(g->plan);
 		free(g);

@@ -75,9 +75,9 @@ const struct step island_steps[] = {
 	{"session", STEP_PROGRAM, confine_session, EVERYONE},
 	{"user", STEP_PROGRAM, confine_user, NOT_ZYGOTE},
 	{"capabilities", STEP_PROGRAM, confine_capabilities, NOT_ZYGOTE},
-	{"terminal", STEP_PROGRAM, confine_terminal, EVERYONE},
-	{"stdio", STEP_PROGRAM, confine_stdio, EVERYONE},
 	{"landlock", STEP_PROGRAM, confine_landlock, NOT_ZYGOTE},
+	{"terminal", STEP_ORDERED, confine_terminal, EVERYONE},
+	{"stdio", STEP_ORDERED, confine_stdio, EVERYONE},
 	{"fds", STEP_LAST, confine_fds, EVERYONE},
 	{"workdir", STEP_LAST, confine_workdir, EVERYONE},
 };
@@ -221,7 +221,16 @@ int island_program(struct island *i, char **argv, char **env)
 	struct message m = {.kind = MESSAGE_READY, .command = i->command};
 	struct cay_error err;
 
-	if (run_steps(i, STEP_PROGRAM, &err) < 0 || confine_read_facts(i, &m.facts, &err) < 0 ||
+	if (run_steps(i, STEP_PROGRAM, &err) < 0)
+		give_up(i, &err);
+	if (i->single) {
+		orders_take_last(i);
+		argv = island_list(i->plan, i->plan->argv);
+		env = island_list(i->plan, i->plan->env);
+		m.command = i->command;
+	}
+	if ((i->single && confine_cpus(i, &err) < 0) || run_steps(i, STEP_ORDERED, &err) < 0 ||
+	    confine_read_facts(i, &m.facts, &err) < 0 ||
 	    (i->zygote ? facts_check_zygote(&m.facts, i->provision.namespaces, &err)
 		       : facts_check(&m.facts, i->plan, i->provision.namespaces, &err)) < 0)
 		give_up(i, &err);
@@ -277,7 +286,7 @@ static pid_t start_program(struct island *i)
 		.env = island_list(i->plan, i->plan->env),
 	};
 
-	if (island_starts_warm(i)) {
+	if (i->single || island_starts_warm(i)) {
 		pid_t pid = i->interpreter->fork();
 
 		if (pid == 0)
@@ -361,7 +370,7 @@ void island_main(struct island *i)
 	}
 	if (r == 0 && i->ahead) {
 		r = confine_waiting(i, &err);
-		if (r == 0) {
+		if (r == 0 && !i->single) {
 			orders_serve(i);
 			r = confine_cpus(i, &err);
 		}

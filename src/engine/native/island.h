@@ -136,6 +136,7 @@ struct island {
 	bool in_template;               /* the host image's root is there already */
 	enum network_way network;       /* where it comes from */
 	bool ahead;                     /* waits for orders: stdio comes by those, and plans may */
+	bool single; /* of those: it has one program only, whose process is there and takes the order */
 	bool zygote; /* its program is an interpreter that bears islands: zygote.h */
 	const struct interpreter *interpreter; /* that bore it, and runs its programs; or NULL */
 	bool held;                      /* waits for MESSAGE_GO, and sends the scratch fd */
@@ -170,6 +171,7 @@ enum step_where {
 	STEP_ROOT,    /* the same, only where no template has the root */
 	STEP_INIT,    /* init, when cgroups are made, too */
 	STEP_PROGRAM, /* the program's process */
+	STEP_ORDERED, /* the same, when it has its order */
 	STEP_LAST,    /* the program's process, when files are in, before exec */
 };
 

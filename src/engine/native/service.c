@@ -63,7 +63,7 @@ static int do_run(struct service *s, const struct service_request *q, const stru
 		return cay_fail(err, CAY_E_INVALID, 0, "a run has no workspace that is kept");
 	if (find_user(s, q, fds[3], &room, &who, err) < 0)
 		return -1;
-	g = guest_new(s, q->island, q->flags & FLAG_COLD, p, who, err);
+	g = guest_new(s, q->island, (q->flags & FLAG_COLD) | ORDER_LAST, p, who, err);
 	if (!g)
 		return -1;
 	g->single = true;
@@ -399,8 +399,13 @@ static void on_stock(struct loop_timer *t)
 static void on_tend(struct loop_timer *t)
 {
 	struct service *s = t->ctx;
-	int again_ms = zygotes_tend(&s->launcher);
+	bool news;
+	int again_ms = zygotes_tend(&s->launcher, &news);
 
+	if (news) {
+		shelves_retry(&s->launcher.shelves);
+		(void)loop_after(s->loop, &s->stock, 0);
+	}
 	if (again_ms >= 0)
 		(void)loop_after(s->loop, t, (uint64_t)again_ms);
 }
