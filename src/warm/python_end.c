@@ -3,12 +3,12 @@
  * copies most of what it touches; but what a program can see of that is only how its own objects
  * end. So where none of them has anything left to do, the process just ends.
  *
- * last() is the first exit function that is registered, so the last that is called: threads have
- * been waited for, other exit functions have run. It writes what sys.stdout holds and looks at all
- * objects that the collector knows and that were not there before the program (those are frozen).
- * One that has a finalizer (a file, a class with __del__, a generator), or is of a C type that is
- * not known to be harmless, is enough to leave everything to Py_FinalizeEx(), with sys.modules as a
- * cold start would have it.
+ * last() is an exit function that is registered when the program has ended, so it is the first that
+ * is called. It calls the others, finds itself among them, and does nothing then. Now threads have
+ * been waited for; it writes what sys.stdout holds, and looks at all objects that the collector
+ * knows and that were not there before the program (those are frozen). One that has a finalizer (a
+ * file, a class with __del__, a generator), or is of a C type that is not known to be harmless, is
+ * enough to leave everything to Py_FinalizeEx(), with sys.modules as a cold start would have it.
  */
 #include "warm/python_parts.h"
 
@@ -18,7 +18,9 @@
 
 static struct {
 	int code;
-	bool known, interrupted;
+	bool interrupted, called;
+	PyObject *function;          /* last() */
+	PyObject *exits;             /* the module atexit */
 	PyObject *objects;           /* gc.get_objects */
 	PyObject *std[9];            /* the standard streams, their buffers and files */
 	destructor of_classes;       /* tp_dealloc of what a class statement makes */
@@ -35,20 +37,26 @@ static int exit_code(int code, bool interrupted)
 	return 128 + SIGINT;
 }
 
-/* Whether sys.NAME is CPython's own, or none, and holds nothing that can't be written. */
-static bool flushed(const char *name, PyObject *own)
+static bool flushed(PyObject *stream)
 {
-	PyObject *stream = PySys_GetObject(name), *closed;
+	PyObject *closed;
 	bool shut;
 
-	if (!stream || stream == Py_None)
+	if (stream == Py_None)
 		return true;
-	if (stream != own)
-		return false;
 	closed = PyObject_GetAttrString(stream, "closed");
 	shut = closed && PyObject_IsTrue(closed) == 1;
 	Py_XDECREF(closed);
 	return shut || ignore(PyObject_CallMethod(stream, "flush", NULL));
+}
+
+/* Whether sys.NAME and the original are still what they were, or none, and nothing is held back. */
+static bool nothing_held(const char *name, const char *original, PyObject *own)
+{
+	PyObject *stream = PySys_GetObject(name);
+
+	return own && PySys_GetObject(original) == own &&
+	       (!stream || stream == Py_None || stream == own) && flushed(own);
 }
 
 /* C types whose objects end without a trace, by the module that they say they are from. */
@@ -140,8 +148,12 @@ static PyObject *last(PyObject *self, PyObject *args)
 {
 	(void)self;
 	(void)args;
-	if (end.known && flushed("stdout", end.std[3]) && flushed("stderr", end.std[6]) &&
-	    nothing_left()) {
+	if (end.called)
+		Py_RETURN_NONE;
+	end.called = true;
+	(void)ignore(PyObject_CallMethod(end.exits, "_run_exitfuncs", NULL));
+	if (nothing_held("stdout", "__stdout__", end.std[3]) &&
+	    nothing_held("stderr", "__stderr__", end.std[6]) && nothing_left()) {
 		(void)fflush(NULL);
 		_exit(exit_code(end.code, end.interrupted));
 	}
@@ -164,26 +176,22 @@ void end_expect(size_t fd, PyObject *text)
 int end_prepare(PyObject *gc)
 {
 	static PyMethodDef method = {"last", last, METH_NOARGS, NULL};
-	PyObject *atexit = PyImport_ImportModule("atexit"),
-		 *function = PyCFunction_New(&method, NULL);
 	PyObject *class = PyObject_CallFunction((PyObject *)&PyType_Type, "s(){}", "C");
-	bool good = atexit && function && class &&
-		    ignore(PyObject_CallMethod(atexit, "register", "O", function));
 
+	end.exits = PyImport_ImportModule("atexit");
+	end.function = PyCFunction_New(&method, NULL);
 	end.objects = PyObject_GetAttrString(gc, "get_objects");
 	if (class)
 		end.of_classes = (destructor)PyType_GetSlot((PyTypeObject *)class, Py_tp_dealloc);
-	Py_XDECREF(atexit);
-	Py_XDECREF(function);
 	Py_XDECREF(class);
-	return good && end.objects ? 0 : -1;
+	return end.exits && end.function && end.objects && end.of_classes ? 0 : -1;
 }
 
 void end_program(int code, bool interrupted)
 {
 	end.code = code;
 	end.interrupted = interrupted;
-	end.known = true;
+	(void)ignore(PyObject_CallMethod(end.exits, "register", "O", end.function));
 	if (Py_FinalizeEx() < 0)
 		code = 120;
 	exit(exit_code(code, interrupted));
