@@ -1,13 +1,12 @@
 """The sixteen languages, each by real programs: arguments, input, exit codes, files, compilers."""
 
-import contextlib
 import signal
 import stat
 
 import pytest
 
 from language_table import LANGUAGES
-from support import family, must_work, wait_until
+from support import must_work, named, wait_until
 
 COMPILED = [l for l in LANGUAGES if l.compiled]
 WORDS = ["one", "two words", "-x", "--help", "ünï", ""]
@@ -177,20 +176,11 @@ def test_compiler_floods(c):
 
 def test_cancelled_while_compiling(c):
     running = c.start("run", "-m", "4g", "-l", "c", "-c", slow_c())
-    wait_until(lambda: has_named(running.pid, "cc1"))
+    wait_until(lambda: named(running.pid, "cc1"))
     running.send_signal(signal.SIGTERM)
     _, err = running.communicate(timeout=20)
     assert running.returncode == 128 + signal.SIGTERM
     assert err.decode().splitlines()[-1].endswith("while compiling")
-
-
-def has_named(pid, name):
-    """Whether it is, or is above, a process of that name."""
-    for one in family(pid):
-        with contextlib.suppress(OSError), open(f"/proc/{one}/comm") as comm:
-            if comm.read().strip() == name:
-                return True
-    return False
 
 
 def test_compiler_is_on_the_island(c, place):

@@ -4,11 +4,10 @@ import glob
 import json
 import os
 import signal
-import time
 
 import pytest
 
-from support import MIB, TIMEOUT, wait_until
+from support import MIB, TIMEOUT, named, wait_until
 
 
 def ended(cay, *args, **more):
@@ -203,10 +202,11 @@ def test_large_output_below_the_flood_goes_on(cay):
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_cancelled(cay, number):
     p = cay.start("run", "--json", "-c", """
-import os, time
+import os
 if os.fork() == 0: os.setsid()
-print('up', flush=True); time.sleep(60)""")
-    time.sleep(0.3)
+print('up', flush=True); os.execlp('sleep', 'sleep', '60')""")
+    # Nothing is told before the end: what they have become says that they have spoken.
+    wait_until(lambda: named(p.pid, "sleep") == 2, 20, "the sleep of both")
     p.send_signal(number)
     out, err = p.communicate(timeout=5)
     result = json.loads(out)

@@ -184,7 +184,11 @@ static void commands_end_apart(void **state _unused_)
 	char out[256];
 
 	make(1);
-	r = command(1, 1, "(setsid sleep 1000 >/dev/null 2>&1 &) ; echo started", out, sizeof(out));
+	r = command(
+		1, 1,
+		"(setsid sleep 1000 >/dev/null 2>&1 &) ; until pgrep -x sleep >/dev/null; do :; done; "
+		"echo started",
+		out, sizeof(out));
 	assert_string_equal(out, "started\n");
 	r = act((struct service_request){.kind = SERVICE_COMMAND, .island = 1, .command = 2},
 		"(setsid sleep 2000 &) ; sleep 3000", 300, out, sizeof(out));
