@@ -38,7 +38,7 @@ unit: build-test/build.ninja
 	@ninja -C build-test --quiet
 	@meson test -C build-test --no-rebuild --print-errorlogs --num-processes 2
 
-# In two parts that take equally long, for `make test`; tests/egress has the host's network to itself.
+# In two parts that take about equally long, for `make test`. Docker is asked for in one of them alone.
 INTEGRATION_1 = tests/house tests/integration tests/conformance tests/api tests/serve tests/programs
 INTEGRATION_2 = tests/egress tests/images tests/escape tests/faults tests/places tests/vm
 integration: all build-test/build.ninja
