@@ -211,6 +211,8 @@ def test_a_daemon_that_ends_does_not_wait_for_listeners(make_daemon):
 
 
 def test_a_slow_listener_is_told_what_it_missed(daemon):
+    if daemon.who == "user":
+        return  # thousands of runs, for what is the same whoever it is
     with daemon.events("GET", "/v1/events", timeout=60) as events:
         for _ in range(2):
             daemon.post("/v1/batches", {"runs": [{"argv": ["true"]}] * 1000, "parallel": 8}, timeout=120)
