@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 from attack import assert_refused, attack, told, tries
-from support import OURS, SOAK, STRANGER
+from support import OURS, STRANGER
 
 
 def result_files(result):
@@ -134,12 +134,12 @@ def test_control_names_to_put(island, place):
 
 
 @attack(5)
-def test_get_of_thousands_of_levels(island, place):
+def test_get_of_thousands_of_levels(island, place, race_rounds):
     """A tree of thousands of levels: --get is prompt, and refuses it."""
     done = island.run("--get", "**", "--disk", "200m", "-c", f"""
 import os
 top = os.getcwd()
-for n in range({10000 if SOAK else 1000}):
+for n in range({10 * race_rounds if race_rounds < 10000 else race_rounds}):
     os.mkdir('d'); os.chdir('d')
 open('deep', 'w').write('x')
 os.chdir(top); open('shallow', 'w').write('fine')""", timeout=30)
