@@ -14,7 +14,7 @@ import subprocess
 
 import pytest
 
-from support import SLOWNESS, SOAK, must_work
+from support import SOAK, must_work
 
 # For what other processors don't have at all.
 x86_64 = pytest.mark.skipif(platform.machine() != "x86_64", reason="an attack by an x86_64 processor's own means")
@@ -88,7 +88,7 @@ def attack(number):
 
 def rounds():
     """How often a race is tried: a glimpse in `make test`, in earnest in a soak."""
-    return 10000 if SOAK else 100 // SLOWNESS
+    return 10000 if SOAK else 100
 
 
 def soon():
