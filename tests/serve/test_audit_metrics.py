@@ -150,16 +150,18 @@ def test_pools(daemon):
     assert daemon.metric('cay_pool_size{pool="cgroups"}') > 0
 
 
-def test_pools_follow_demand(daemon):
+@pytest.mark.parametrize("who", ["root", "user"])
+def test_pools_follow_demand(make_daemon, who):
     """Many at once find too few, so there are more; when nobody asks any more, they go."""
+    daemon = make_daemon(who)
+
     def size():
         return daemon.metric('cay_pool_size{pool="islands"}')
-    wait_until(lambda: size() > 0, 10, "islands ahead")
-    few = size()
+    wait_until(lambda: size() == 4, 10, "islands ahead")
     with ThreadPoolExecutor(12) as several:
         assert all(r["success"] for r in several.map(lambda _: daemon.run("pass"), range(24)))
-    wait_until(lambda: size() > few, 10, "more islands ahead")
-    wait_until(lambda: size() == few, 40, "as many as there were")
+    wait_until(lambda: size() > 4, 10, "more islands ahead")
+    wait_until(lambda: size() == 4, 40, "as many as there were")
 
 
 def test_no_memory_for_pools(make_daemon):
