@@ -1,0 +1,178 @@
+/*
+ * python.c: the Python half of a zygote: the extension module `_cay_warm`.
+ *
+ * Theory of operation
+ *
+ * The launcher starts `python3 -c BOOT MODULE...` (boot.py) with a socket as fd 0 and this object
+ * as fd 1. BOOT loads it, imports the modules, makes serve() the excepthook, and fails. So CPython
+ * takes BOOT's frame down and calls serve() from C, with no frame at all and an interpreter that is
+ * whole. In there the process waits (zygote_serve(), the engine's half), is cloned, and the clone
+ * becomes the program's process by python_run(): code runs with nothing below it, as in a cold
+ * start.
+ *
+ * What a cold start does between exec and the program's first line, a clone makes up for:
+ *
+ *   python_world.c   environment, argv, TZ, names in /proc, signals, sys.path[0]
+ *   python_stdio.c   sys.stdin, stdout and stderr
+ *   python_run.c     finding, compiling and running the program, and what becomes of exceptions
+ *   python_end.c     an end that leaves what was there before the program alone
+ *   python_files.c   whether what was loaded is still what would be loaded
+ *
+ * A start that would come out otherwise than in this zygote, because of the environment, options or
+ * the kind of file, is executed instead: python_run() asks world_differs() before it changes
+ * anything.
+ *
+ * What stays shared by all programs of a zygote: the seed of hash(), addresses, and which modules
+ * are loaded (sys.modules); gc.get_freeze_count() is not 0.
+ */
+#include "warm/interpreter.h"
+#include "warm/python_parts.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+int python_version(void)
+{
+	static int version;
+
+	if (!version)
+		version = (int)(PyLong_AsLong(PySys_GetObject("hexversion")) >> 16);
+	return version;
+}
+
+bool ignore(PyObject *value)
+{
+	bool good = value != NULL;
+
+	if (!good)
+		PyErr_Clear();
+	Py_XDECREF(value);
+	return good;
+}
+
+void give_up(const char *what)
+{
+	(void)dprintf(2, "zygote: %s\n", what);
+	_exit(255);
+}
+
+static pid_t python_fork(void)
+{
+	pid_t pid;
+
+	PyOS_BeforeFork();
+	pid = fork();
+	if (pid == 0)
+		PyOS_AfterFork_Child();
+	else
+		PyOS_AfterFork_Parent();
+	return pid;
+}
+
+/* __main__ as an interpreter has it before it knows what to run. */
+static int fresh_main(void)
+{
+	PyObject *module = PyModule_New("__main__"),
+		 *dict = module ? PyModule_GetDict(module) : NULL;
+	PyObject *builtins = PyImport_ImportModule("builtins");
+	PyObject *importlib = PyImport_ImportModule("_frozen_importlib");
+	PyObject *loader = importlib ? PyObject_GetAttrString(importlib, "BuiltinImporter") : NULL;
+	PyObject *annotations = PyDict_New();
+	int r = -1;
+
+	if (dict && builtins && loader && annotations &&
+	    PyDict_SetItemString(dict, "__annotations__", annotations) == 0 &&
+	    PyDict_SetItemString(dict, "__builtins__", builtins) == 0 &&
+	    PyDict_SetItemString(dict, "__loader__", loader) == 0)
+		r = PyDict_SetItemString(PyImport_GetModuleDict(), "__main__", module);
+	Py_XDECREF(module);
+	Py_XDECREF(builtins);
+	Py_XDECREF(importlib);
+	Py_XDECREF(loader);
+	Py_XDECREF(annotations);
+	return r;
+}
+
+/* What PyErr_Print() left of the exception that led here. */
+static void forget_exception(void)
+{
+	static const char *const names[] = {"last_type", "last_value", "last_traceback",
+					    "last_exc"};
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (PySys_SetObject(names[i], NULL) < 0)
+			PyErr_Clear();
+	(void)PySys_SetObject("excepthook", PySys_GetObject("__excepthook__"));
+}
+
+static int take_socket(void)
+{
+	int sock = fcntl(0, F_DUPFD_CLOEXEC, 3), null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+	if (sock < 0 || null < 0 || dup2(null, 0) < 0 || dup2(null, 1) < 0)
+		give_up("no socket");
+	(void)close(null);
+	return sock;
+}
+
+/* Collections of a clone shall not walk, and so copy, what was there before. */
+static int freeze(void)
+{
+	PyObject *gc = PyImport_ImportModule("gc");
+	bool good = gc && ignore(PyObject_CallMethod(gc, "collect", NULL)) &&
+		    ignore(PyObject_CallMethod(gc, "freeze", NULL));
+
+	Py_XDECREF(gc);
+	return good ? 0 : -1;
+}
+
+/* sys.excepthook: called by CPython when BOOT has ended by an exception. */
+static PyObject *serve(PyObject *self, PyObject *args)
+{
+	static const struct interpreter python = {
+		.fork = python_fork,
+		.run = python_run,
+		.stale = files_changed,
+	};
+	int sock = take_socket();
+
+	(void)self;
+	(void)args;
+	/* The call of this function counts as a level of recursion, which a cold start has not. */
+	Py_LeaveRecursiveCall();
+	forget_exception();
+	if (fresh_main() < 0 || files_remember() < 0 || end_remember() < 0 || freeze() < 0)
+		give_up("not ready");
+	zygote_serve(sock, &python);
+}
+
+/* Before anything is imported. */
+static PyObject *prepare(PyObject *self, PyObject *args)
+{
+	(void)self;
+	(void)args;
+	if (world_remember() < 0 || end_prepare() < 0)
+		return PyErr_Format(PyExc_OSError, "not prepared");
+	Py_RETURN_NONE;
+}
+
+static PyMethodDef methods[] = {
+	{"prepare", prepare, METH_NOARGS, NULL},
+	{"serve", serve, METH_VARARGS, NULL},
+	{NULL, NULL, 0, NULL},
+};
+
+static PyModuleDef_Slot slots[] = {{0, NULL}};
+
+static struct PyModuleDef definition = {
+	PyModuleDef_HEAD_INIT,
+	.m_name = "_cay_warm",
+	.m_methods = methods,
+	.m_slots = slots,
+};
+
+PyMODINIT_FUNC PyInit__cay_warm(void);
+PyMODINIT_FUNC PyInit__cay_warm(void)
+{
+	return PyModuleDef_Init(&definition);
+}
