@@ -1,0 +1,142 @@
+"""A program does the same, started warm, as it does in a fresh interpreter: every byte of it, and how it ends."""
+
+import os
+import subprocess
+
+import corpus
+import plain
+import pytest
+
+SOAK = os.environ.get("CAY_SOAK") == "1"
+WORKERS = 2
+# Each takes one of so many programs, but the first, which takes all; together they take all once more.
+SHARES = 1 if SOAK else 5
+PYTHONS = plain.pythons()
+THEMES = sorted({p.theme for p in corpus.programs()})
+
+
+class Warm:
+    """A zygote as a way; another takes its place when it is lost, which is a difference of its own."""
+
+    def __init__(self, python, scratch):
+        self.python, self.zygote = python, None
+        self.way = corpus.plain_way(scratch, self.run)
+
+    def run(self, argv, env, cwd, stdin):
+        if not self.zygote:
+            self.zygote = plain.Zygote(self.python, plain.default_modules())
+            self.zygote.socket.settimeout(corpus.TIMEOUT_S)
+        try:
+            return self.zygote.run(argv, env, cwd, stdin)
+        except (EOFError, OSError) as error:
+            self.close()
+            return b"", repr(error).encode(), None
+
+    def close(self):
+        if self.zygote:
+            self.zygote.process.kill()
+            self.zygote.close()
+            self.zygote = None
+
+
+@pytest.fixture(scope="module", params=PYTHONS)
+def both(request, tmp_path_factory):
+    """The interpreter's number and path, and for each worker the cold way and the warm one."""
+    scratch = tmp_path_factory.mktemp(request.param)
+    python = PYTHONS[request.param]
+    warm = [Warm(python, scratch) for _ in range(WORKERS)]
+    yield list(PYTHONS).index(request.param), python, [(corpus.cold(scratch), w.way) for w in warm]
+    for w in warm:
+        w.close()
+
+
+def chosen(number, python, theme):
+    share = corpus.programs() if number == 0 else corpus.programs()[number % SHARES::SHARES]
+    return [p for p in share if p.theme == theme and corpus.runs_on(python, p)]
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_warm_is_as_cold(both, theme):
+    number, python, pairs = both
+    found = corpus.differences(python, chosen(number, python, theme), pairs)
+    assert not found, f"{len(found)} programs differ\n" + "\n".join(found)
+
+
+def test_the_corpus():
+    names = [p.name for p in corpus.programs()]
+    assert len(names) == len(set(names)) > 300
+    assert len(THEMES) > 5
+    assert not set(corpus.UNEQUAL) - set(names)
+
+
+def test_what_is_left_out_is_little():
+    """Each program runs somewhere, and what is compared in its own way stays an exception."""
+    assert len(corpus.UNEQUAL) < 20
+    assert all(reason and callable(compared) for reason, compared in corpus.UNEQUAL.values())
+
+
+# What a clone could do wrong, each done on purpose: programs that must see it.
+FAULTS = {
+    "modules are there already": ("import json, random, logging", ["shadow_json", "shadow_random", "import_hook_sees_stdlib"]),
+    "a frame is below": ("", ["frames", "main_globals", "recursion_depth", "error_simple"]),
+    "a descriptor is open": ("import os; os.dup2(os.open('/dev/null', 0), 9)", ["fds", "fds_of_child"]),
+    "a signal is ignored": ("import signal; signal.signal(signal.SIGCHLD, signal.SIG_IGN)",
+                            ["signal_handlers", "signal_child", "subprocess_check"]),
+    "a handler is left": ("import atexit; atexit.register(print, 'mine')", ["atexit_count", "exit_nothing", "exit_3"]),
+    "a filter is left": ("import warnings; warnings.simplefilter('ignore')", ["warning_kinds", "warning_filters"]),
+    "output is lost": ("import os, atexit; atexit.register(os._exit, 0)", ["exit_3", "argv", "unflushed_binary"]),
+    "the environment is another": ("import os; os.environ['X'] = '1'", ["environ", "subprocess_env_whole"]),
+    "a thread is there": ("import threading, time; threading.Thread(target=time.sleep, args=(9,), daemon=True).start()",
+                          ["thread_main", "thread_native_id", "ensure_no_extra_threads"]),
+    "random numbers are seeded": ("import random; random.gauss(0, 1)", ["random_gauss_next"]),
+}
+NAIVE = """{before}
+import sys
+del sys.argv[0]
+exec(compile(open(sys.argv[0]).read(), sys.argv[0], "exec"), {{"__name__": "__main__", "__file__": sys.argv[0]}})
+"""
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_differences_are_seen(fault, tmp_path):
+    """The comparison fails for a warm start that does it wrong, and doesn't for a second cold one."""
+    before, seeing = FAULTS[fault]
+    python = PYTHONS["system"]
+    programs = [p for p in corpus.programs() if p.name in seeing]
+    assert len(programs) == len(seeing)
+
+    def naive(argv, env, cwd, stdin):
+        return corpus.start([argv[0], "-c", NAIVE.format(before=before), *argv[1:]], env, cwd, stdin)
+    cold = corpus.cold(tmp_path)
+    assert not corpus.differences(python, programs, [(cold, cold)])
+    wrong = corpus.differences(python, programs, [(cold, corpus.plain_way(tmp_path, naive))])
+    assert len(wrong) == len(programs)
+
+
+# What must not be the same in two clones of one interpreter.
+FRESH = """
+import os, random, secrets, tempfile, time, uuid
+print(random.random()); print(random.Random().random()); print(random.getrandbits(64)); print(random.gauss(0, 1))
+print(uuid.uuid4()); print(uuid.uuid1()); print(secrets.token_hex()); print(os.urandom(8)); print(tempfile.mktemp())
+print(random.SystemRandom().random()); print(next(tempfile._get_candidate_names()))
+import multiprocessing, email.utils, email.generator
+print(multiprocessing.current_process().authkey.hex()); print(email.utils.make_msgid()); print(email.generator._make_boundary())
+"""
+FRESH_NUMPY = """
+import numpy as np
+print(np.random.rand()); print(np.random.default_rng().random()); print(np.random.RandomState().rand())
+"""
+
+
+@pytest.mark.parametrize("name", PYTHONS)
+def test_randomness_is_fresh(name):
+    python = PYTHONS[name]
+    code = FRESH
+    modules = [*plain.default_modules(), "multiprocessing", "email.generator"]
+    if subprocess.run([python, "-c", "import numpy"], capture_output=True).returncode == 0:
+        code, modules = code + FRESH_NUMPY, [*modules, "numpy", "numpy.random"]
+    with plain.Zygote(python, modules) as zygote:
+        runs = [zygote.run([python, "-c", code], {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"}) for _ in range(3)]
+    assert all((err, status) == (b"", 0) for _, err, status in runs), runs
+    for values in zip(*(out.splitlines() for out, _, _ in runs), strict=True):
+        assert len(set(values)) == len(runs), values
