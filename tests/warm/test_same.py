@@ -1,5 +1,6 @@
 """A program does the same, started warm, as it does in a fresh interpreter: every byte of it, and how it ends."""
 
+import dataclasses
 import os
 import subprocess
 
@@ -18,13 +19,13 @@ THEMES = sorted({p.theme for p in corpus.programs()})
 class Warm:
     """A zygote as a way; another takes its place when it is lost, which is a difference of its own."""
 
-    def __init__(self, python, scratch):
-        self.python, self.zygote = python, None
+    def __init__(self, python, scratch, more=()):
+        self.python, self.modules, self.zygote = python, [*plain.default_modules(), *more], None
         self.way = corpus.plain_way(scratch, self.run)
 
     def run(self, argv, env, cwd, stdin):
         if not self.zygote:
-            self.zygote = plain.Zygote(self.python, plain.default_modules())
+            self.zygote = plain.Zygote(self.python, self.modules)
             self.zygote.socket.settimeout(corpus.TIMEOUT_S)
         try:
             return self.zygote.run(argv, env, cwd, stdin)
@@ -60,6 +61,46 @@ def test_warm_is_as_cold(both, theme):
     number, python, pairs = both
     found = corpus.differences(python, chosen(number, python, theme), pairs)
     assert not found, f"{len(found)} programs differ\n" + "\n".join(found)
+
+
+SCIENCE = ["numpy", "pandas", "matplotlib.pyplot"]
+
+
+def test_with_science_loaded(tmp_path):
+    """What these leave behind at their import must not show, whether a program uses them or not."""
+    python = PYTHONS["system"]
+    if not {"numpy", "pandas", "matplotlib"} <= corpus.facts(python)[1]:
+        pytest.skip("numpy, pandas and matplotlib are not all there")
+    mine = [p for p in corpus.programs() if corpus.runs_on(python, p)
+            and (SOAK or {"numpy", "pandas", "matplotlib"} & set(p.needs) or p.theme == "threads")]
+    warm = [Warm(python, tmp_path, SCIENCE) for _ in range(WORKERS)]
+    try:
+        found = corpus.differences(python, mine, [(corpus.cold(tmp_path), w.way) for w in warm])
+    finally:
+        for w in warm:
+            w.close()
+    assert not found, f"{len(found)} programs differ\n" + "\n".join(found)
+
+
+# What the interpreter reads at its start: a program that has one of these may be started cold.
+READ_AT_START = ("PYTHON", "LANG", "LC_")
+
+
+@pytest.mark.parametrize("name", PYTHONS)
+def test_programs_are_run_warm(name, tmp_path):
+    """Were they all started cold after all, the comparison would show nothing."""
+    python, marker = PYTHONS[name], "import gc; print(gc.get_freeze_count() > 0)"
+    kinds = {(p.arguments[0] == "-c", p.env): p for p in corpus.programs()
+             if p.arguments[0] in ("-c", "{dir}/" + corpus.MAIN) and not any(e.startswith(READ_AT_START) for e in p.env)}
+    assert len(kinds) > 10
+    warm = Warm(python, tmp_path)
+    try:
+        for (is_code, env), program in kinds.items():
+            arguments = ("-c", marker) if is_code else program.arguments
+            marked = dataclasses.replace(program, arguments=arguments, files=((corpus.MAIN, marker.encode()),), cwd=".")
+            assert warm.way(python, marked) == (b"True\n", b"", 0), env
+    finally:
+        warm.close()
 
 
 def test_the_corpus():
