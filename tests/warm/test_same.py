@@ -7,6 +7,7 @@ import subprocess
 import corpus
 import plain
 import pytest
+from support import must_work
 
 SOAK = os.environ.get("CAY_SOAK") == "1"
 WORKERS = 2
@@ -70,7 +71,7 @@ def test_with_science_loaded(tmp_path):
     """What these leave behind at their import must not show, whether a program uses them or not."""
     python = PYTHONS["system"]
     if not {"numpy", "pandas", "matplotlib"} <= corpus.facts(python)[1]:
-        pytest.skip("numpy, pandas and matplotlib are not all there")
+        must_work("numpy, pandas and matplotlib are not all there")
     mine = [p for p in corpus.programs() if corpus.runs_on(python, p)
             and (SOAK or {"numpy", "pandas", "matplotlib"} & set(p.needs) or p.theme == "threads")]
     warm = [Warm(python, tmp_path, SCIENCE) for _ in range(WORKERS)]
