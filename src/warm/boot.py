@@ -1,52 +1,153 @@
-# What a zygote's python is started with: python3 -c BOOT MODULE..., see warm/python.c. Everything
-# that is imported here for its own use is in every interpreter from the start.
-import _imp
-import posix
+# What a zygote's python is started with: `python3 -c BOOT MODULE...`, see warm/python.c. It imports
+# the modules, and notes what each of them did to be imported, so that warm/python_modules.c can make
+# it look as if they had not been. What is used here is in every interpreter from the start.
 import sys
-from _frozen_importlib import ModuleSpec
 
-warm = _imp.create_dynamic(ModuleSpec("_cay_warm", None, origin="/proc/self/fd/1"))
+bare = set(sys.modules)
+
+import _frozen_importlib
+import _imp
+import builtins
+import os
+import posix
+
+warm = _imp.create_dynamic(_frozen_importlib.ModuleSpec("_cay_warm", None, origin="/proc/self/fd/1"))
 _imp.exec_dynamic(warm)
+warm.prepare()
+
+import atexit
+import time
+import warnings
+
+loading = []  # modules whose code runs, the innermost last
+needs = {}  # module: what was imported while its code ran
+actions = {}  # module: calls that changed something outside of it
 
 
-def forget(module, **values):
-    """What a module keeps of the moment, or the place, in which it was imported."""
-    module = sys.modules.get(module)
-    for name, value in values.items():
-        if hasattr(module, name):
-            setattr(module, name, value)
+def note(name):
+    if loading and name != loading[-1]:
+        needs[loading[-1]].append(name)
+
+
+def noting(function, *place):
+    """Instead of a function that changes something: while modules are loaded, the call is only noted."""
+    def instead(*args, **kwargs):
+        if not loading:
+            return function(*args, **kwargs)
+        actions[loading[-1]].append((function, args, kwargs))
+        return args[0] if args else None
+    return instead
+
+
+def load_unlocked(spec, original=_frozen_importlib._load_unlocked):
+    note(spec.name)
+    before = set(sys.modules)
+    loading.append(spec.name)
+    needs[spec.name], actions[spec.name] = [], []
+    try:
+        return original(spec)
+    finally:
+        # Names that were only put into sys.modules, as typing.io.
+        needs[spec.name] += [name for name in sys.modules if name not in before and name not in needs]
+        loading.pop()
+
+
+def gcd_import(name, package=None, level=0, original=_frozen_importlib._gcd_import):
+    module = original(name, package, level)
+    if level == 0:
+        note(name)
+    return module
+
+
+def import_(name, globals=None, locals=None, fromlist=(), level=0, original=builtins.__import__):
+    if level and globals:
+        package = globals.get("__package__") or globals["__name__"]
+        full = _frozen_importlib._resolve_name(name, package, level)
+    else:
+        full = name
+    module = original(name, globals, locals, fromlist, level)
+    note(full)
+    for part in fromlist or ():
+        if f"{full}.{part}" in sys.modules:
+            note(f"{full}.{part}")
+    return module
 
 
 def preload(names):
-    import os
-    import warnings
-    filters = warnings.filters[:]
+    changed = [(_frozen_importlib, "_load_unlocked", load_unlocked), (_frozen_importlib, "_gcd_import", gcd_import),
+               (builtins, "__import__", import_)]
+    changed += [(module, name, noting(getattr(module, name)))
+                for module, name in ((atexit, "register"), (os, "register_at_fork"),
+                                     (warnings, "filterwarnings"), (warnings, "simplefilter"))]
+    before = [getattr(module, name) for module, name, _ in changed]
     here = sys.path.pop(0)
     # Threads would not live on in a clone. matplotlib wants a directory to write to.
     for name in "OPENBLAS", "OMP", "MKL", "NUMEXPR", "VECLIB_MAXIMUM", "BLIS":
         os.environ[name + "_NUM_THREADS"] = "1"
     os.environ["MPLCONFIGDIR"] = "/tmp"
+    for module, name, value in changed:
+        setattr(module, name, value)
     for name in names:
         try:
             __import__(name)
         except Exception:  # not there, or not for here: the program will see for itself
             pass
+    for (module, name, _), value in zip(changed, before):
+        setattr(module, name, value)
     sys.path.insert(0, here)
-    warnings.filters[:] = filters
-    warnings._filters_mutated()
-    for module in list(sys.modules.values()):
+
+
+def seeds(name, module):
+    """What a module takes from the moment of its import, taken again."""
+    if name == "random":
+        return [module._inst.seed]
+    if name == "numpy.random":
+        return [module.seed]
+    if name == "threading":
+        return [module._main_thread._set_native_id]
+    if name == "logging":
+        clock = time.time_ns if isinstance(module._startTime, int) else time.time
+        return [lambda: setattr(module, "_startTime", clock())]
+    if name == "matplotlib":
+        return [function.cache_clear for function in vars(module).values() if hasattr(function, "cache_clear")]
+    return []
+
+
+def directory(module):
+    """Where a module of its own, not of a package, was found in sys.path."""
+    spec = getattr(module, "__spec__", None)
+    if not spec or not spec.has_location or "." in spec.name:
+        return None
+    place = os.path.dirname(spec.origin)
+    return os.path.dirname(place) if spec.submodule_search_locations else place
+
+
+def entry(name):
+    """(module, parent or None, name in the parent, needs, actions, directory or None)"""
+    module = sys.modules[name]
+    parent, _, last = name.rpartition(".")
+    bound = parent in sys.modules and vars(sys.modules[parent]).get(last) is module
+    calls = actions.get(name, []) + [(function, (), {}) for function in seeds(name, module)]
+    return (module, parent or None, last if bound else None, tuple(dict.fromkeys(needs.get(name, ()))), tuple(calls),
+            directory(module))
+
+
+def hide():
+    entries = {name: entry(name) for name in sys.modules if name not in bare}
+    for name, (module, parent, last, *_) in entries.items():
         if "__warningregistry__" in getattr(module, "__dict__", {}):
             del module.__warningregistry__
-    forget("tempfile", _name_sequence=None, tempdir=None)
-    forget("uuid", _node=None, _last_timestamp=None)
-    matplotlib = sys.modules.get("matplotlib")
-    for name in "get_configdir", "get_cachedir", "_get_data_path", "get_data_path":
-        cached = getattr(matplotlib, name, None)
-        if hasattr(cached, "cache_clear"):
-            cached.cache_clear()
+        if last:
+            delattr(sys.modules[parent], last)
+    for name in entries:
+        del sys.modules[name]
+    for name, values in (("tempfile", {"_name_sequence": None, "tempdir": None}), ("uuid", {"_node": None})):
+        if name in entries:
+            vars(entries[name][0]).update(values)
+    warm.hide(entries)
 
 
-warm.prepare()
 preload(sys.argv[1:])
+hide()
 sys.excepthook = warm.serve
 raise SystemError

@@ -15,6 +15,7 @@
  *   python_world.c   environment, argv, TZ, names in /proc, signals, sys.path[0]
  *   python_stdio.c   sys.stdin, stdout and stderr
  *   python_run.c     finding, compiling and running the program, and what becomes of exceptions
+ *   python_modules.c modules that are there already, but not imported yet
  *   python_end.c     an end that leaves what was there before the program alone
  *   python_files.c   whether what was loaded is still what would be loaded
  *
@@ -30,6 +31,9 @@
 
 #include <fcntl.h>
 #include <unistd.h>
+
+/* Imported before the others, so that it is hidden like them. */
+static PyObject *gc;
 
 int python_version(void)
 {
@@ -118,12 +122,10 @@ static int take_socket(void)
 /* Collections of a clone shall not walk, and so copy, what was there before. */
 static int freeze(void)
 {
-	PyObject *gc = PyImport_ImportModule("gc");
-	bool good = gc && ignore(PyObject_CallMethod(gc, "collect", NULL)) &&
-		    ignore(PyObject_CallMethod(gc, "freeze", NULL));
-
-	Py_XDECREF(gc);
-	return good ? 0 : -1;
+	return ignore(PyObject_CallMethod(gc, "collect", NULL)) &&
+			       ignore(PyObject_CallMethod(gc, "freeze", NULL))
+		       ? 0
+		       : -1;
 }
 
 /* sys.excepthook: called by CPython when BOOT has ended by an exception. */
@@ -141,7 +143,8 @@ static PyObject *serve(PyObject *self, PyObject *args)
 	/* The call of this function counts as a level of recursion, which a cold start has not. */
 	Py_LeaveRecursiveCall();
 	forget_exception();
-	if (fresh_main() < 0 || files_remember() < 0 || end_remember() < 0 || freeze() < 0)
+	/* __main__ last: what is frozen is never collected, and the program's own is to be. */
+	if (end_remember() < 0 || freeze() < 0 || fresh_main() < 0)
 		give_up("not ready");
 	zygote_serve(sock, &python);
 }
@@ -151,12 +154,22 @@ static PyObject *prepare(PyObject *self, PyObject *args)
 {
 	(void)self;
 	(void)args;
-	if (world_remember() < 0 || end_prepare() < 0)
+	gc = PyImport_ImportModule("gc");
+	if (!gc || world_remember() < 0 || end_prepare() < 0)
 		return PyErr_Format(PyExc_OSError, "not prepared");
 	Py_RETURN_NONE;
 }
 
+static PyObject *hide(PyObject *self, PyObject *entries)
+{
+	(void)self;
+	if (modules_hide(entries) < 0 || files_remember(entries) < 0)
+		return PyErr_Format(PyExc_OSError, "not hidden");
+	Py_RETURN_NONE;
+}
+
 static PyMethodDef methods[] = {
+	{"hide", hide, METH_O, NULL},
 	{"prepare", prepare, METH_NOARGS, NULL},
 	{"serve", serve, METH_VARARGS, NULL},
 	{NULL, NULL, 0, NULL},

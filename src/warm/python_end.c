@@ -80,6 +80,7 @@ static void hide_modules(void)
 		if (PyDict_GetItemWithError(modules, name) == module)
 			(void)PyDict_DelItem(modules, name);
 	PyErr_Clear();
+	modules_take();
 }
 
 static PyObject *last(PyObject *self, PyObject *args)

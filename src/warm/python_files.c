@@ -65,14 +65,18 @@ static int add_object(PyObject *path)
 	return r;
 }
 
-static int add_modules(void)
+/* Values of a dict: modules, or tuples that begin with one. */
+static int add_modules(PyObject *from)
 {
 	PyObject *name, *module;
 	Py_ssize_t at = 0;
 
-	while (PyDict_Next(PyImport_GetModuleDict(), &at, &name, &module)) {
-		PyObject *dict = PyModule_Check(module) ? PyModule_GetDict(module) : NULL;
+	while (PyDict_Next(from, &at, &name, &module)) {
+		PyObject *dict;
 
+		if (PyTuple_Check(module))
+			module = PyTuple_GetItem(module, 0);
+		dict = PyModule_Check(module) ? PyModule_GetDict(module) : NULL;
 		if (dict && add_object(PyDict_GetItemString(dict, "__file__")) < 0)
 			return -1;
 	}
@@ -110,9 +114,12 @@ static int add_mapped(void)
 	return r;
 }
 
-int files_remember(void)
+int files_remember(PyObject *entries)
 {
-	return add_modules() < 0 || add_directories() < 0 || add_mapped() < 0 ? -1 : 0;
+	return add_modules(PyImport_GetModuleDict()) < 0 || add_modules(entries) < 0 ||
+			       add_directories() < 0 || add_mapped() < 0
+		       ? -1
+		       : 0;
 }
 
 static bool same(const struct stat *a, const struct stat *b)

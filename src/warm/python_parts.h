@@ -53,6 +53,10 @@ int end_prepare(void);  /* before the first import */
 int end_remember(void); /* before the first clone */
 __attribute__((noreturn)) void end_program(int code, bool interrupted);
 
+/* python_modules.c: boot.py's entries are in sys.modules from their first import on. */
+int modules_hide(PyObject *entries);
+void modules_take(void);
+
 /* python_files.c */
-int files_remember(void);
+int files_remember(PyObject *entries);
 bool files_changed(void);

@@ -293,6 +293,17 @@ static void set_timezone(char **env)
 	Py_DECREF(time);
 }
 
+/* threading, where something at the start has imported it, knows who the main thread is. */
+static void set_thread(void)
+{
+	PyObject *threading = PyDict_GetItemString(PyImport_GetModuleDict(), "threading");
+	PyObject *thread = threading ? PyObject_CallMethod(threading, "main_thread", NULL) : NULL;
+
+	if (thread && !ignore(PyObject_CallMethod(thread, "_set_native_id", NULL)))
+		give_up("no main thread");
+	Py_XDECREF(thread);
+}
+
 static size_t bytes_of(char **words)
 {
 	size_t len = 0;
@@ -349,6 +360,7 @@ void world_set(char **argv, char **env)
 	set_list("orig_argv", argv, 0, 0);
 	/* Of `python3 -c CODE ARGS` programs see "-c" and ARGS. */
 	set_list("argv", argv + 1, 1, strcmp(argv[1], "-c") == 0 ? 2 : 1);
+	set_thread();
 	PyOS_setsig(SIGPIPE, SIG_IGN);
 	PyOS_setsig(SIGXFSZ, SIG_IGN);
 	PyOS_setsig(SIGINT, born.interrupt);
