@@ -241,15 +241,3 @@ int modules_hide(PyObject *entries)
 	Py_XDECREF(function);
 	return r;
 }
-
-void modules_take(void)
-{
-	PyObject *all = PyImport_GetModuleDict(), *name, *entry;
-	Py_ssize_t at = 0;
-
-	while (PyDict_Next(modules.entries, &at, &name, &entry))
-		if (PySet_Contains(modules.waiting, name) == 0 &&
-		    PyDict_GetItemWithError(all, name) == PyTuple_GetItem(entry, MODULE))
-			(void)PyDict_DelItem(all, name);
-	PyErr_Clear();
-}

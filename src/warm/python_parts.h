@@ -49,13 +49,12 @@ void stdio_open(void);
 void stdio_flush(const char *name);
 
 /* python_end.c */
-int end_prepare(void);  /* before the first import */
-int end_remember(void); /* before the first clone */
+int end_prepare(PyObject *gc);              /* before the first import */
+void end_expect(size_t fd, PyObject *text); /* a standard stream of CPython's own */
 __attribute__((noreturn)) void end_program(int code, bool interrupted);
 
 /* python_modules.c: boot.py's entries are in sys.modules from their first import on. */
 int modules_hide(PyObject *entries);
-void modules_take(void);
 
 /* python_files.c */
 int files_remember(PyObject *entries);

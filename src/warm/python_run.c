@@ -229,6 +229,8 @@ static int system_exit(void)
 		print_exit(value);
 		n = 1;
 	}
+	/* Too large a number, or a failure to print: neither is spoken of. */
+	PyErr_Clear();
 	Py_XDECREF(value);
 	Py_XDECREF(type);
 	Py_XDECREF(trace);

@@ -68,6 +68,7 @@ void stdio_open(void)
 		if (!stream || PySys_SetObject(streams[i].name, stream) < 0 ||
 		    PySys_SetObject(streams[i].original, stream) < 0)
 			give_up("no standard streams");
+		end_expect(i, stream);
 		Py_DECREF(stream);
 	}
 	Py_DECREF(io);
