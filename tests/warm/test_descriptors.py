@@ -10,6 +10,8 @@ import plain
 import pytest
 
 PYTHONS = plain.pythons()
+if os.environ.get("CAY_SOAK") != "1":
+    PYTHONS = {"system": PYTHONS["system"]}
 ENV = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "TERM": "dumb"}
 
 STATE = """
