@@ -10,9 +10,9 @@
  * What agents' programs import, as far as it leaves nothing behind that a program could notice: not
  * multiprocessing, which makes a secret for its children when it is loaded.
  */
-#define DEFAULT_MODULES                                                                        \
-	"json,re,collections,itertools,functools,math,datetime,random,os,sys,pathlib,typing,"  \
-	"dataclasses,subprocess,csv,io,time,string,statistics,decimal,fractions,argparse,"     \
+#define DEFAULT_MODULES                                                                          \
+	"json,re,collections,itertools,functools,math,datetime,random,os,sys,pathlib,typing,"    \
+	"dataclasses,subprocess,csv,io,time,string,statistics,decimal,fractions,argparse,"       \
 	"logging,urllib.parse,urllib.request,hashlib,base64,uuid,tempfile,shutil,glob,textwrap," \
 	"traceback"
 
@@ -160,10 +160,10 @@ static bool suits(const struct settings *s, const struct spec *spec, const char 
 static bool is_read_at_start(const char *variable)
 {
 	static const char *const names[] = {
-		"PYTHON", "LD_",  "LC_",     "LANG=",    "LANGUAGE", "MALLOC_",    "GLIBC_",
-		"TZ",     "MPL",  "OPENBLAS", "OMP_",    "MKL_",     "NUMEXPR",    "BLIS_",
-		"VECLIB", "GOTO", "KMP_",     "OPENSSL", "SSL_",     "PANDAS",     "NPY_",
-		"NUMPY",  "LOCPATH", "NLSPATH", "GCONV_PATH",
+		"PYTHON", "LD_",     "LC_",      "LANG=",      "LANGUAGE", "MALLOC_", "GLIBC_",
+		"TZ",     "MPL",     "OPENBLAS", "OMP_",       "MKL_",     "NUMEXPR", "BLIS_",
+		"VECLIB", "GOTO",    "KMP_",     "OPENSSL",    "SSL_",     "PANDAS",  "NPY_",
+		"NUMPY",  "LOCPATH", "NLSPATH",  "GCONV_PATH",
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(names); i++)

@@ -141,8 +141,8 @@ static bool obey(int sock, const struct interpreter *in)
  */
 static int leave_mounts(void)
 {
-	static const char *const own[] = {"/workspace", "/dev/shm", "/dev/pts", "/sys", "/tmp",
-					  "/tmp"};
+	static const char *const own[] = {"/workspace", "/dev/shm", "/dev/pts",
+					  "/sys",       "/tmp",     "/tmp"};
 
 	if (chdir("/") < 0)
 		return -1;

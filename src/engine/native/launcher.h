@@ -63,7 +63,7 @@ struct launcher {
 	size_t n_remains, max_remains;
 	int kept_dir; /* kept.h; borrowed; -1: no workspaces are kept */
 	struct image_shifts image_shifts;
-	const char *image_store; /* image/images.h; borrowed; NULL: there are no images */
+	const char *image_store;          /* image/images.h; borrowed; NULL: there are no images */
 	struct zygote_kind *zygote_kinds; /* zygote.h; borrowed */
 	size_t n_zygote_kinds;
 	struct zygote *zygotes;
@@ -123,7 +123,7 @@ struct launched {
 	bool warm;             /* it had one */
 	bool single;           /* of those: it is for one program, and takes no other order */
 	uint32_t slot;         /* of its ids, among the mother's */
-	uint32_t uid, gid; /* who programs are on it */
+	uint32_t uid, gid;     /* who programs are on it */
 	struct hostdir hostdirs[PLAN_MOUNTS_MAX];
 	struct hostdir image;       /* its root, where it is not the host's own */
 	enum kept_kind kept;        /* what its workspace is, where that outlives it */
@@ -168,7 +168,8 @@ int launched_begin(struct launched *i, uint32_t command, uint32_t flags, const s
 /* How an island may be come by. */
 enum made {
 	MADE_COLD,   /* made now, for this plan */
-	MADE_LIVE,   /* also one that was made ahead, or that a zygote bears, where the plan fits it */
+	MADE_LIVE,   /* also one that was made ahead, or that a zygote bears, where the plan fits it
+		      */
 	MADE_SINGLE, /* the same, and its first order is its last */
 };
 

@@ -21,10 +21,10 @@
 #define BIRTH_MS 2000
 
 /* Loading everything takes a second on a slow machine, if much of it is on no disk cache. */
-#define START_MS     30000
+#define START_MS      30000
 #define START_POLL_MS 20
-#define LOOK_MS      2000
-#define AGAIN_MS     10000 /* after one that failed */
+#define LOOK_MS       2000
+#define AGAIN_MS      10000 /* after one that failed */
 
 /*
  * All children of a zygote have the same addresses, and the same seed of their hashes. A new one
@@ -259,7 +259,8 @@ struct zygote_kind *zygote_kind_of(struct launcher *l, const struct plan *p)
 {
 	const char *set = plan_warm(p);
 
-	if (!set || plan_image(p) || p->writable || p->uid != ISLAND_UID || p->size > ORDER_PLAN_MAX)
+	if (!set || plan_image(p) || p->writable || p->uid != ISLAND_UID ||
+	    p->size > ORDER_PLAN_MAX)
 		return NULL;
 	for (size_t n = 0; n < l->n_zygote_kinds; n++) {
 		struct zygote_kind *k = &l->zygote_kinds[n];

@@ -17,8 +17,8 @@
  * What the launcher has to do otherwise: ids come out of a block that is mapped into the
  * zygote's user namespace, and the zygote maps them, because nobody else may; the island's cgroup
  * is one that the zygote may put its child into; and its end is told by its pidfd, as it is the
- * zygote's child. All of it lies in the PID namespace of the zygote's island, whose PID 1 ends with the
- * launcher: so does everything that was ever borne. A zygote's own end ends none of them.
+ * zygote's child. All of it lies in the PID namespace of the zygote's island, whose PID 1 ends with
+ * the launcher: so does everything that was ever borne. A zygote's own end ends none of them.
  *
  * Where there is none, or it does not answer, islands are made as ever.
  */
@@ -40,7 +40,8 @@ enum zygote_word {
 
 struct zygote_message {
 	uint32_t kind;
-	uint32_t first_id; /* of its ids, as the zygote's user namespace has them; 0: it has only one */
+	uint32_t first_id; /* of its ids, as the zygote's user namespace has them; 0: it has only
+			      one */
 	uint32_t uid, gid; /* with one id: what that is on the island */
 	uint32_t network;  /* enum network_way */
 	uint32_t single;   /* it is for one program */
