@@ -28,12 +28,16 @@ static struct {
 	struct prctl_mm_map map;
 } born;
 
-/* Variables that a start goes by. SETUPTOOLS_: read by a .pth file that Debian has. */
+/*
+ * Variables that a start goes by: CPython's, the C library's, and those that modules look at when
+ * they are imported (SETUPTOOLS_: by a .pth file that Debian has; others: numpy and matplotlib).
+ */
 static bool matters(const char *variable)
 {
 	static const char *const prefixes[] = {
-		"PYTHON",          "LC_ALL=",     "LC_CTYPE=", "LANG=",     "LD_",  "MALLOC_",
-		"GLIBC_TUNABLES=", "SETUPTOOLS_", "MPL",       "OPENBLAS_", "OMP_", "MKL_"};
+		"PYTHON",          "LC_ALL=",         "LC_CTYPE=", "LANG=",     "LD_",  "MALLOC_",
+		"GLIBC_TUNABLES=", "SETUPTOOLS_",     "MPL",       "OPENBLAS_", "OMP_", "MKL_",
+		"DISPLAY=",        "WAYLAND_DISPLAY="};
 
 	for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++)
 		if (strncmp(variable, prefixes[i], strlen(prefixes[i])) == 0)
