@@ -144,7 +144,7 @@ static PyObject *serve(PyObject *self, PyObject *args)
 	Py_LeaveRecursiveCall();
 	forget_exception();
 	/* __main__ last: what is frozen is never collected, and the program's own is to be. */
-	if (freeze() < 0 || fresh_main() < 0)
+	if (world_clear() < 0 || stdio_close() < 0 || freeze() < 0 || fresh_main() < 0)
 		give_up("not ready");
 	zygote_serve(sock, &python);
 }
@@ -155,7 +155,7 @@ static PyObject *prepare(PyObject *self, PyObject *args)
 	(void)self;
 	(void)args;
 	gc = PyImport_ImportModule("gc");
-	if (!gc || world_remember() < 0 || end_prepare(gc) < 0)
+	if (!gc || world_remember() < 0 || stdio_remember() < 0 || end_prepare(gc) < 0)
 		return PyErr_Format(PyExc_OSError, "not prepared");
 	Py_RETURN_NONE;
 }

@@ -41,10 +41,13 @@ __attribute__((noreturn)) void python_run(char **argv, char **env);
 
 /* python_world.c: what a process is born with. */
 int world_remember(void);
+int world_clear(void); /* of the zygote's own */
 bool world_differs(char **argv, char **env);
 void world_set(char **argv, char **env);
 
 /* python_stdio.c */
+int stdio_remember(void);
+int stdio_close(void); /* the zygote's own */
 void stdio_open(void);
 void stdio_flush(const char *name);
 

@@ -49,7 +49,7 @@ def test_what_an_interpreter_reads_at_its_start_makes_it_start(zygote, name, val
     assert output(zygote, MARKER, env={**ENV, name: value}) == "False"
 
 
-@pytest.mark.parametrize("options", [["-u"], ["-B"], ["-X", "dev"], ["-I"]])
+@pytest.mark.parametrize("options", [["-u"], ["-B"], ["-X", "utf8"], ["-I"]])
 def test_so_do_options(zygote, options):
     out, err, status = zygote.run([zygote.python, *options, "-c", MARKER], ENV)
     assert (out, err, status) == (b"False\n", b"", 0)
