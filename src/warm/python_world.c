@@ -372,3 +372,14 @@ void world_set(char **argv, char **env)
 	PyOS_setsig(SIGXFSZ, SIG_IGN);
 	PyOS_setsig(SIGINT, born.interrupt);
 }
+
+void world_example(void)
+{
+	static char *env[256];
+	char *argv[] = {born.argv0, (char *)"-c", (char *)"print(42)", NULL};
+	size_t n = 0;
+
+	for (char *v = born.env; v < born.env + born.env_len && n < 255; v += strlen(v) + 1)
+		env[n++] = v;
+	python_run(argv, env);
+}
