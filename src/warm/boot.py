@@ -22,6 +22,7 @@ import warnings
 loading = []  # modules whose code runs, the innermost last
 needs = {}  # module: what was imported while its code ran
 actions = {}  # module: calls that changed something outside of it
+backends = {}  # module: matplotlib's backend after its import
 
 
 def note(name):
@@ -29,7 +30,7 @@ def note(name):
         needs[loading[-1]].append(name)
 
 
-def noting(function, *place):
+def noting(function):
     """Instead of a function that changes something: while modules are loaded, the call is only noted."""
     def instead(*args, **kwargs):
         if not loading:
@@ -50,6 +51,8 @@ def load_unlocked(spec, original=_frozen_importlib._load_unlocked):
         # Names that were only put into sys.modules, as typing.io.
         needs[spec.name] += [name for name in sys.modules if name not in before and name not in needs]
         loading.pop()
+        if spec.name in ("matplotlib", "matplotlib.pyplot") and "matplotlib" in sys.modules:
+            backends[spec.name] = dict.get(sys.modules["matplotlib"].rcParams, "backend")
 
 
 def gcd_import(name, package=None, level=0, original=_frozen_importlib._gcd_import):
@@ -108,8 +111,11 @@ def seeds(name, module):
     if name == "logging":
         clock = time.time_ns if isinstance(module._startTime, int) else time.time
         return [lambda: setattr(module, "_startTime", clock())]
-    if name == "matplotlib":
-        return [function.cache_clear for function in vars(module).values() if hasattr(function, "cache_clear")]
+    if name in backends:
+        # pyplot's import changes it, where there is no display.
+        settings = sys.modules["matplotlib"].rcParams
+        return [lambda: dict.__setitem__(settings, "backend", backends[name])] + [
+            function.cache_clear for function in vars(module).values() if hasattr(function, "cache_clear")]
     return []
 
 

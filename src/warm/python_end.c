@@ -155,6 +155,7 @@ static PyObject *last(PyObject *self, PyObject *args)
 	if (nothing_held("stdout", "__stdout__", end.std[3]) &&
 	    nothing_held("stderr", "__stderr__", end.std[6]) && nothing_left()) {
 		(void)fflush(NULL);
+		pages_note();
 		_exit(exit_code(end.code, end.interrupted));
 	}
 	Py_RETURN_NONE;

@@ -260,6 +260,7 @@ void python_run(char **argv, char **env)
 		(void)execve(argv[0], argv, env);
 		give_up("can't execute the interpreter");
 	}
+	pages_ask();
 	world_set(argv, env);
 	stdio_open();
 	set_path(&p);
