@@ -211,11 +211,6 @@ static int compare_newest(const void *a, const void *b)
 	return r ? r : strcmp(x->id, y->id);
 }
 
-static int compare_text(const void *a, const void *b)
-{
-	return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
 static struct image *find_id(struct image **list, size_t n, const char *id)
 {
 	for (size_t i = 0; i < n; i++)
@@ -232,8 +227,7 @@ static int give_names(const char *dir, struct image **list, size_t n, struct cay
 	char file[NAME_MAX + 1], id[IMAGE_ID_SIZE];
 	int r = images_names(dir, &all);
 
-	if (all.len > 0)
-		qsort(all.items, all.len, sizeof(*all.items), compare_text);
+	strv_sort(&all);
 	for (size_t i = 0; r == 0 && i < all.len; i++) {
 		struct image *image;
 

@@ -2,8 +2,8 @@
 
 #include "base/attr.h"
 #include "base/fd.h"
+#include "image/images.h"
 #include "image/layer.h"
-#include "image/record.h"
 #include "image/staging.h"
 
 #include <dirent.h>
@@ -259,6 +259,20 @@ static int fail_room(int r, struct cay_error *err)
 	return cay_fail(err, CAY_E_INTERNAL, -r, "see how much room the image store has");
 }
 
+/* Roots are links into layers, but for what their records say. */
+static int add_roots(const struct store *s, uint64_t *used, struct cay_error *err)
+{
+	struct image **images;
+	size_t n;
+
+	if (images_list(s->path, &images, &n, NULL, err) < 0)
+		return -1;
+	for (size_t i = 0; i < n; i++)
+		*used += images[i]->root_bytes;
+	image_list_free(images, n);
+	return 0;
+}
+
 int store_left(const struct store *s, uint64_t *ret_bytes, struct cay_error *err)
 {
 	uint64_t used = 0;
@@ -270,8 +284,12 @@ int store_left(const struct store *s, uint64_t *ret_bytes, struct cay_error *err
 	r = store_each(s, "layers", add_layer, &used);
 	if (r == 0)
 		r = store_each(s, "partial", add_file, &used);
+	if (r < 0)
+		return fail_room(r, err);
+	if (add_roots(s, &used, err) < 0)
+		return -1;
 	*ret_bytes = s->budget_bytes > used ? s->budget_bytes - used : 0;
-	return r < 0 ? fail_room(r, err) : 0;
+	return 0;
 }
 
 int store_room(const struct store *s, uint64_t *ret_bytes, uint64_t *ret_inodes,

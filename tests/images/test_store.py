@@ -64,6 +64,23 @@ def test_a_directory_that_is_only_implied(stock, place):
     assert not list(root.rglob(".wh.*"))
 
 
+def test_an_implied_directory_where_a_lower_layer_has_a_link(stock, place):
+    """bin -> usr/bin below, and bin/x above: it is where the link leads. With an entry of its own, bin is replaced."""
+    lower = (Tree().directory("usr/bin", 0o711).file("usr/bin/old", "old").file("usr/bin/gone", "")
+             .symlink("sbin", "usr/bin").symlink("opt/it", "/usr/bin")).data
+    upper = Tree().file("sbin/x", "x").file("sbin/.wh.gone").file("opt/it/y", "y").data
+    load(stock, place, Image(busybox(), lower, upper)).ok()
+    root = stock.root(NAME)
+    assert stock.files(NAME, "usr/bin") == {
+        "usr/bin": None, "usr/bin/old": "old", "usr/bin/x": "x", "usr/bin/y": "y"}
+    assert os.readlink(root / "sbin") == "usr/bin" and os.readlink(root / "opt/it") == "/usr/bin"
+    assert stat.S_IMODE((root / "usr/bin").stat().st_mode) == 0o711
+    assert stock.sh(NAME, "cat /sbin/x /opt/it/y") == "xy"
+    named = Tree().directory("sbin").file("sbin/x", "x").data
+    load(stock, place, Image(busybox(), lower, named)).ok()
+    assert stock.files(NAME, "sbin") == {"sbin": None, "sbin/x": "x"} and "usr/bin/gone" in stock.files(NAME, "usr/bin")
+
+
 def test_directory_and_its_entry_the_wrong_way_round(stock, place):
     tree = Tree().file("late/x", "x").directory("late", 0o750).file("other", "y").data
     load(stock, place, Image(busybox(), tree)).ok()
