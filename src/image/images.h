@@ -31,6 +31,14 @@ const char *image_id_prefix(const char *text);
  */
 int images_find(const char *dir, const char *name_or_id, struct image **ret, struct cay_error *err);
 
+/*
+ * One that can't be read, found in the same way: its id and the names that lead to it, and no more;
+ * an id of "": what is damaged is the name. why is what images_find() said. -1: it is sound, or not
+ * there, or the fault is not the store's; why stays as it is then.
+ */
+int images_find_damaged(const char *dir, const char *name_or_id, struct image **ret,
+			const struct cay_error *why);
+
 /* The error for one that is not there; also for those that somebody is not to know of. -1. */
 int images_fail_missing(const char *name_or_id, struct cay_error *err);
 
