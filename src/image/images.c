@@ -3,6 +3,7 @@
 #include "base/attr.h"
 #include "base/buf.h"
 #include "base/fd.h"
+#include "base/rights.h"
 #include "image/naming.h"
 #include "image/ref.h"
 
@@ -12,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /*
@@ -108,13 +110,36 @@ static int open_dir(const char *dir, const char *name)
 	return fd < 0 ? -errno : fd;
 }
 
+void images_guard(const char *dir)
+{
+	static const char *const parts[] = {"names", "records"};
+	uid_t uid = geteuid();
+	gid_t gid = getegid();
+
+	if (uid == 0)
+		rights_of_api(&uid, &gid);
+	for (size_t i = 0; i < ARRAY_LEN(parts); i++) {
+		_cleanup_(fd_closep) int fd = open_dir(dir, parts[i]);
+
+		/* What can't be given away (an id that is not mapped) nobody else gets. */
+		if (fd >= 0)
+			(void)fchmod(fd, uid != geteuid() && fchown(fd, 0, gid) == 0 ? 0750 : 0700);
+	}
+}
+
+/* None, or none of our business: as if there was no store. */
+static bool is_none(int fd)
+{
+	return fd == -ENOENT || fd == -EACCES;
+}
+
 /* The directory to read, NULL and 0 where there is none, or -errno. */
 static int open_list(const char *dir, const char *name, DIR **ret)
 {
 	int fd = open_dir(dir, name);
 
 	*ret = NULL;
-	if (fd == -ENOENT)
+	if (is_none(fd))
 		return 0;
 	if (fd < 0)
 		return fd;
@@ -400,7 +425,7 @@ static int find_by_name(const char *dir, const char *reference, struct image **r
 	char file[NAME_MAX + 1], id[IMAGE_ID_SIZE];
 	int r;
 
-	if (names == -ENOENT || records == -ENOENT || images_encode(reference, file) < 0)
+	if (is_none(names) || is_none(records) || images_encode(reference, file) < 0)
 		return 0;
 	if (names < 0 || records < 0)
 		return damaged("names and records", names < 0 ? names : records, err);

@@ -5,7 +5,9 @@
  *   names/ENCODED     an image's id and a newline; which one, the name says
  *   records/ID.json   struct image, as record.h writes it
  *
- * Both appear and change by rename, so nothing is locked to read them.
+ * Both appear and change by rename, so nothing is locked to read them. Environments may have
+ * secrets in them, so of root's store both are for root and the daemon's api alone, of others' for
+ * nobody else: whoever may not read them has no images.
  */
 #pragma once
 
@@ -21,6 +23,9 @@
 
 /* [images] store, or where it is when nobody says. 0, -ENOENT without a home, -ENAMETOOLONG. */
 int images_dir(const struct settings *s, char path[PATH_MAX]);
+
+/* Sees to it that only those read names/ and records/ who may; where they are ours. */
+void images_guard(const char *dir);
 
 /* The digits of an id or its beginning, perhaps behind "sha256:"; NULL: it is none. */
 const char *image_id_prefix(const char *text);

@@ -20,13 +20,11 @@
 /* Of each layer, so that it can't take all the inodes there are. */
 #define INODES_SHARE 2
 
-static const struct {
-	const char *name;
-	mode_t mode;
-} subdirs[] = {
-	{"names", 0755},  {"records", 0755}, {"configs", 0755}, {"manifests", 0755},
-	{"layers", 0700}, {"roots", 0700},   {"partial", 0700}, {"staging", 0700},
+/* What nobody else reads; and what the daemon's api does, as images.h has it. */
+static const char *const own[] = {
+	"configs", "manifests", "layers", "roots", "partial", "staging",
 };
+static const char *const shared[] = {"names", "records"};
 
 int store_flock(int fd, int how)
 {
@@ -128,9 +126,14 @@ static int open_dirs(struct store *s, struct cay_error *err)
 	}
 	if (r == 0 && check_owner(s, err) < 0)
 		return -1;
-	for (size_t i = 0; r == 0 && i < ARRAY_LEN(subdirs); i++)
-		if (mkdirat(s->dir, subdirs[i].name, subdirs[i].mode) < 0 && errno != EEXIST)
+	for (size_t i = 0; r == 0 && i < ARRAY_LEN(own); i++)
+		if (mkdirat(s->dir, own[i], 0700) < 0 &&
+		    (errno != EEXIST || fchmodat(s->dir, own[i], 0700, 0) < 0))
 			r = -errno;
+	for (size_t i = 0; r == 0 && i < ARRAY_LEN(shared); i++)
+		if (mkdirat(s->dir, shared[i], 0700) < 0 && errno != EEXIST)
+			r = -errno;
+	images_guard(s->path);
 	if (r == 0) {
 		s->lock = openat(s->dir, "lock", O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
 		r = s->lock < 0 ? -errno : 0;
