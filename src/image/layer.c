@@ -528,17 +528,3 @@ int layer_unpack(int tar_fd, int tree_fd, const struct layer_limits *limits,
 	free(u);
 	return r;
 }
-
-int layer_count_read(int tree_fd, struct layer_count *ret)
-{
-	char text[128];
-	ssize_t n = fd_read_text_at(tree_fd, LAYER_FACTS, text, sizeof(text));
-	unsigned long long v[3];
-
-	if (n < 0)
-		return (int)n;
-	if (sscanf(text, "%llu %llu %llu", &v[0], &v[1], &v[2]) != 3)
-		return -EINVAL;
-	*ret = (struct layer_count){.bytes = v[0], .entries = v[1], .left_out = v[2]};
-	return 0;
-}

@@ -3,8 +3,8 @@
 #include "base/attr.h"
 #include "base/fd.h"
 #include "image/images.h"
-#include "image/layer.h"
 #include "image/staging.h"
+#include "image/used.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -239,57 +239,15 @@ int store_each(const struct store *s, const char *subdir, store_each_fn *fn, voi
 	return 0;
 }
 
-static void add_layer(void *ctx, int dir_fd, const char *name)
-{
-	_cleanup_(fd_closep) int fd =
-		openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	struct layer_count count;
-
-	if (fd >= 0 && layer_count_read(fd, &count) == 0)
-		*(uint64_t *)ctx += count.bytes;
-}
-
-static void add_file(void *ctx, int dir_fd, const char *name)
-{
-	struct stat st;
-
-	if (fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0)
-		*(uint64_t *)ctx += (uint64_t)st.st_blocks * 512;
-}
-
-static int fail_room(int r, struct cay_error *err)
-{
-	return cay_fail(err, CAY_E_INTERNAL, -r, "see how much room the image store has");
-}
-
-/* Roots are links into layers, but for what their records say. */
-static int add_roots(const struct store *s, uint64_t *used, struct cay_error *err)
-{
-	struct image **images;
-	size_t n;
-
-	if (images_list(s->path, &images, &n, NULL, err) < 0)
-		return -1;
-	for (size_t i = 0; i < n; i++)
-		*used += images[i]->root_bytes;
-	image_list_free(images, n);
-	return 0;
-}
-
 int store_left(const struct store *s, uint64_t *ret_bytes, struct cay_error *err)
 {
-	uint64_t used = 0;
-	int r;
+	uint64_t used;
+	size_t n;
 
 	*ret_bytes = UINT64_MAX;
 	if (s->budget_bytes == 0)
 		return 0;
-	r = store_each(s, "layers", add_layer, &used);
-	if (r == 0)
-		r = store_each(s, "partial", add_file, &used);
-	if (r < 0)
-		return fail_room(r, err);
-	if (add_roots(s, &used, err) < 0)
+	if (images_used(s->path, &used, &n, err) < 0)
 		return -1;
 	*ret_bytes = s->budget_bytes > used ? s->budget_bytes - used : 0;
 	return 0;
@@ -304,7 +262,8 @@ int store_room(const struct store *s, uint64_t *ret_bytes, uint64_t *ret_inodes,
 	if (store_left(s, ret_bytes, err) < 0)
 		return -1;
 	if (fstatvfs(s->dir, &fs) < 0)
-		return fail_room(-errno, err);
+		return cay_fail(err, CAY_E_INTERNAL, errno,
+				"see how much room the image store has");
 	free_bytes = (uint64_t)fs.f_bavail * fs.f_frsize;
 	*ret_bytes = free_bytes < *ret_bytes ? free_bytes : *ret_bytes;
 	/* Some file systems have as many as fit, and say 0. */
