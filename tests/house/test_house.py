@@ -9,6 +9,7 @@ import re
 import runpy
 import shutil
 import subprocess
+import sysconfig
 import sys
 
 import pytest
@@ -24,7 +25,8 @@ ROOMS = ["base", "core", "spec", "settings", "policy", "image", "egress", "warm"
 
 SOURCES = sorted(SRC.rglob("*.c"))
 HEADERS = sorted(SRC.rglob("*.h"))
-FLAGS = ["-fsyntax-only", f"-I{SRC}", "-D_GNU_SOURCE", '-DCAY_VERSION="0"', "-std=gnu17"]
+FLAGS = ["-fsyntax-only", f"-I{SRC}", "-D_GNU_SOURCE", '-DCAY_VERSION="0"', "-std=gnu17",
+         "-isystem", sysconfig.get_path("include")]
 
 MAX_LINES = 700
 
