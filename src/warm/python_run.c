@@ -229,8 +229,9 @@ static int system_exit(void)
 		print_exit(value);
 		n = 1;
 	}
-	/* Too large a number, or a failure to print: neither is spoken of. */
-	PyErr_Clear();
+	/* Too large a number, or a failure to print: spoken of by Py_FinalizeEx() since 3.12. */
+	if (python_version() < 0x030c)
+		PyErr_Clear();
 	Py_XDECREF(value);
 	Py_XDECREF(type);
 	Py_XDECREF(trace);

@@ -10,6 +10,7 @@ import runpy
 import shutil
 import subprocess
 import sys
+import sysconfig
 
 import pytest
 
@@ -24,7 +25,8 @@ ROOMS = ["base", "core", "spec", "settings", "policy", "image", "egress", "engin
 
 SOURCES = sorted(SRC.rglob("*.c"))
 HEADERS = sorted(SRC.rglob("*.h"))
-FLAGS = ["-fsyntax-only", f"-I{SRC}", "-D_GNU_SOURCE", '-DCAY_VERSION="0"', "-std=gnu17"]
+FLAGS = ["-fsyntax-only", f"-I{SRC}", "-isystem", sysconfig.get_path("include"), "-D_GNU_SOURCE",
+         '-DCAY_VERSION="0"', "-std=gnu17"]
 
 MAX_LINES = 700
 
