@@ -88,6 +88,7 @@ def preload(names):
                                      (warnings, "filterwarnings"), (warnings, "simplefilter"))]
     before = [getattr(module, name) for module, name, _ in changed]
     here = sys.path.pop(0)
+    sys.path_importer_cache.pop(os.getcwd(), None)
     # Threads would not live on in a clone. matplotlib wants a directory to write to.
     for name in "OPENBLAS", "OMP", "MKL", "NUMEXPR", "VECLIB_MAXIMUM", "BLIS":
         os.environ[name + "_NUM_THREADS"] = "1"
