@@ -3,7 +3,11 @@
 # it look as if they had not been. What is used here is in every interpreter from the start.
 import sys
 
-bare = set(sys.modules)
+# What comes behind site was imported for the sake of -c: linecache, since 3.13.
+bare, extra = list(sys.modules), []
+if "site" in bare:
+    extra = bare[bare.index("site") + 1:]
+    del bare[bare.index("site") + 1:]
 
 import _frozen_importlib
 import _imp
@@ -20,7 +24,7 @@ import time
 import warnings
 
 loading = []  # modules whose code runs, the innermost last
-needs = {}  # module: what was imported while its code ran
+needs = {extra[-1]: extra[:-1]} if extra else {}  # module: what was imported while its code ran
 actions = {}  # module: calls that changed something outside of it
 backends = {}  # module: matplotlib's backend after its import
 
@@ -84,6 +88,7 @@ def preload(names):
                                      (warnings, "filterwarnings"), (warnings, "simplefilter"))]
     before = [getattr(module, name) for module, name, _ in changed]
     here = sys.path.pop(0)
+    sys.path_importer_cache.pop(os.getcwd(), None)
     # Threads would not live on in a clone. matplotlib wants a directory to write to.
     for name in "OPENBLAS", "OMP", "MKL", "NUMEXPR", "VECLIB_MAXIMUM", "BLIS":
         os.environ[name + "_NUM_THREADS"] = "1"
@@ -150,6 +155,8 @@ def hide():
     for name, values in (("tempfile", {"_name_sequence": None, "tempdir": None}), ("uuid", {"_node": None})):
         if name in entries:
             vars(entries[name][0]).update(values)
+    if "linecache" in entries:
+        entries["linecache"][0].clearcache()
     warm.hide(entries)
 
 

@@ -190,9 +190,13 @@ int end_prepare(PyObject *gc)
 
 void end_program(int code, bool interrupted)
 {
+	PyObject *type, *value, *trace;
+
 	end.code = code;
 	end.interrupted = interrupted;
+	PyErr_Fetch(&type, &value, &trace);
 	(void)ignore(PyObject_CallMethod(end.exits, "register", "O", end.function));
+	PyErr_Restore(type, value, trace);
 	if (Py_FinalizeEx() < 0)
 		code = 120;
 	exit(exit_code(code, interrupted));

@@ -9,8 +9,8 @@ import re
 import runpy
 import shutil
 import subprocess
-import sysconfig
 import sys
+import sysconfig
 
 import pytest
 
@@ -25,8 +25,8 @@ ROOMS = ["base", "core", "spec", "settings", "policy", "image", "egress", "warm"
 
 SOURCES = sorted(SRC.rglob("*.c"))
 HEADERS = sorted(SRC.rglob("*.h"))
-FLAGS = ["-fsyntax-only", f"-I{SRC}", "-D_GNU_SOURCE", '-DCAY_VERSION="0"', "-std=gnu17",
-         "-isystem", sysconfig.get_path("include")]
+FLAGS = ["-fsyntax-only", f"-I{SRC}", "-isystem", sysconfig.get_path("include"), "-D_GNU_SOURCE",
+         '-DCAY_VERSION="0"', "-std=gnu17"]
 
 MAX_LINES = 700
 

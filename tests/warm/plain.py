@@ -23,8 +23,14 @@ def pythons():
     return found
 
 
+def modules_of(name):
+    sets = dict(line.split("=") for line in (BOOT.parent / "sets.txt").read_text().splitlines())
+    return sets[name].split(",")
+
+
 def default_modules():
-    return (BOOT.parent / "default.txt").read_text().split()
+    """All that the standard library is preloaded by."""
+    return modules_of("asyncio")
 
 
 class Zygote:
