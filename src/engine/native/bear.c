@@ -1,6 +1,7 @@
 /* The zygote's side of zygote.h: linked into an interpreter's process, not into the launcher's. */
 #include "base/attr.h"
 #include "base/fd.h"
+#include "base/title.h"
 #include "engine/native/island.h"
 #include "engine/native/zygote.h"
 #include "engine/sys.h"
@@ -157,7 +158,7 @@ void zygote_serve(int sock, const struct interpreter *in)
 	struct cay_error err;
 
 	/* Whoever asked for them waits for their end; we need not. */
-	if (leave_mounts() < 0 || signal(SIGCHLD, SIG_IGN) == SIG_ERR) {
+	if (leave_mounts() < 0 || title_init_own() < 0 || signal(SIGCHLD, SIG_IGN) == SIG_ERR) {
 		(void)cay_fail(&err, CAY_E_ENGINE, errno, "prepare the zygote");
 		say(sock, ZYGOTE_FAILED, &err, NULL);
 		_exit(125);

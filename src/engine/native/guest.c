@@ -307,6 +307,8 @@ static void hear(struct guest *g, const struct message *m)
 		ready(g, c, &m->facts);
 	} else if (m->kind == MESSAGE_EXITED && g->single) {
 		g->status = m->status;
+		g->island.cpu_us = m->spent.cpu_us;
+		g->island.memory_bytes = m->spent.memory_peak_bytes;
 		/* What it left would live on, and the steward with it. */
 		if (g->island.bare)
 			guest_kill(g, CAUSE_NONE);

@@ -604,10 +604,10 @@ void launched_reap(struct launched *i, struct usage *ret)
 	if (i->pid > 0 && !i->mother)
 		while (wait4(i->pid, NULL, 0, &used) < 0 && errno == EINTR)
 			;
+	ret->cpu_ms = (double)(i->mother ? i->cpu_us : clock_cpu_us(&used)) / 1e3;
+	ret->memory_peak_bytes = i->mother ? i->memory_bytes : (uint64_t)used.ru_maxrss * 1024;
 	if (i->mother)
 		zygote_lay_to_rest(i);
-	ret->cpu_ms = (double)clock_cpu_us(&used) / 1e3;
-	ret->memory_peak_bytes = (uint64_t)used.ru_maxrss * 1024;
 	ret->processes_peak = 0;
 	cgroup_usage(&i->cgroup, ret);
 	if (i->bare)

@@ -121,6 +121,8 @@ struct launched {
 	bool zygote;           /* it is for an interpreter that bears others */
 	struct zygote *mother; /* that bore it; or NULL: we did */
 	bool warm;             /* it had one */
+	uint64_t cpu_us;       /* of those: what its program took, and its peak of memory, as its */
+	uint64_t memory_bytes; /* PID 1 said */
 	bool single;           /* of those: it is for one program, and takes no other order */
 	uint32_t slot;         /* of its ids, among the mother's */
 	uint32_t uid, gid;     /* who programs are on it */

@@ -24,7 +24,8 @@
 #define START_MS      30000
 #define START_POLL_MS 20
 #define LOOK_MS       2000
-#define AGAIN_MS      10000 /* after one that failed */
+#define AGAIN_MS      2000 /* after one that failed; after each further twice as long */
+#define AGAIN_DOUBLES 9
 
 /*
  * All children of a zygote have the same addresses, and the same seed of their hashes. A new one
@@ -85,9 +86,17 @@ static void fade(struct zygote *z)
 	fd_closep(&z->sock); /* the interpreter ends by that */
 }
 
+/* What can't be started now, or ever, is tried less and less often. */
+static void put_off(struct zygote_kind *k)
+{
+	k->not_before_ms = now_ms() + ((uint64_t)AGAIN_MS << k->failures);
+	if (k->failures < AGAIN_DOUBLES)
+		k->failures++;
+}
+
 static void fail(struct zygote *z)
 {
-	z->kind->not_before_ms = now_ms() + AGAIN_MS;
+	put_off(z->kind);
 	fade(z);
 }
 
@@ -182,10 +191,12 @@ static void tend_start(struct zygote *z)
 	if (r == -EAGAIN && now_ms() - z->since_ms < START_MS)
 		return;
 	/* READY of the island comes first: until then nothing is known of its namespaces. */
-	if (r == 0 && m.kind == ZYGOTE_READY && z->namespaces[0] != 0)
+	if (r == 0 && m.kind == ZYGOTE_READY && z->namespaces[0] != 0) {
 		z->state = ZYGOTE_WAITS;
-	else
+		z->kind->failures = 0;
+	} else {
 		fail(z);
+	}
 }
 
 /* False: it is no more. */
@@ -234,7 +245,7 @@ int zygotes_tend(struct launcher *l, bool *ret_news)
 
 		if (k->wanted && !find_of(l, k) && now_ms() >= k->not_before_ms &&
 		    zygote_start(l, k, &unused) < 0)
-			k->not_before_ms = now_ms() + AGAIN_MS;
+			put_off(k);
 		if (k->wanted)
 			again = LOOK_MS;
 	}

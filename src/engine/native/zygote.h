@@ -60,6 +60,7 @@ struct zygote_kind {
 	/* The launcher's own. */
 	bool wanted;            /* somebody asked for one */
 	uint64_t not_before_ms; /* the last one failed: the next is started no sooner */
+	unsigned failures;      /* one after the other */
 };
 
 /* The kind for this plan, or NULL: it starts cold. */
