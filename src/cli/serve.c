@@ -232,7 +232,7 @@ static int prepare(struct serve *s, struct cay_error *err)
 		return -1;
 	if (images_dir(&s->settings, s->image_store) < 0)
 		s->image_store[0] = '\0'; /* nowhere: there are none */
-	if (serve_warm_find(&s->settings, &s->warm, err) < 0)
+	if (serve_warm_find(&s->settings, s->image_store, &s->warm, err) < 0)
 		return -1;
 	return s->tcp ? serve_listen_tcp(s->tcp, &s->tcp_fd, err) : 0;
 }

@@ -3,8 +3,11 @@
 #include "base/attr.h"
 #include "base/fd.h"
 #include "base/helper.h"
+#include "base/log.h"
 #include "core/limit.h"
+#include "image/images.h"
 #include "image/runtime.h"
+#include "image/runtime_choose.h"
 #include "policy/warm.h"
 #include "spec/language.h"
 
@@ -39,8 +42,8 @@ static int add_modules(struct strv *args, const char *modules)
 	return r;
 }
 
-static int make_plan(const struct settings *s, const struct runtime *rt, const char *set,
-		     struct plan **ret, struct cay_error *err)
+static int make_plan(const struct settings *s, const struct runtime *rt, const struct image *image,
+		     const char *set, struct plan **ret, struct cay_error *err)
 {
 	struct spec spec = {.kind = SPEC_CODE,
 			    .language = rt->language,
@@ -53,7 +56,7 @@ static int make_plan(const struct settings *s, const struct runtime *rt, const c
 	if (!spec.code || add_modules(&spec.args, warm_modules(s, set)) < 0)
 		(void)cay_fail(err, CAY_E_INTERNAL, ENOMEM, "plan a zygote");
 	else
-		r = plan_make(&spec, s, rt, NULL, NULL, ret, err);
+		r = plan_make(&spec, s, rt, image, NULL, ret, err);
 	spec_done(&spec);
 	if (r < 0)
 		return -1;
@@ -63,8 +66,8 @@ static int make_plan(const struct settings *s, const struct runtime *rt, const c
 	return 0;
 }
 
-static int add_kind(const struct settings *s, const struct runtime *rt, const char *set,
-		    struct serve_warm *w, struct cay_error *err)
+static int add_kind(const struct settings *s, const struct runtime *rt, const struct image *image,
+		    const char *set, struct serve_warm *w, struct cay_error *err)
 {
 	struct zygote_kind k = {.module = w->module};
 	struct zygote_kind *more = realloc(w->kinds, (w->len + 1) * sizeof(*more));
@@ -76,10 +79,10 @@ static int add_kind(const struct settings *s, const struct runtime *rt, const ch
 	k.program = strdup(rt->program);
 	if (!k.set || !k.program)
 		return cay_fail(err, CAY_E_INTERNAL, ENOMEM, "plan a zygote");
-	if (make_plan(s, rt, set, &k.plan, err) < 0)
+	if (make_plan(s, rt, image, set, &k.plan, err) < 0)
 		return -1;
 	/* What most runs will want is there from the start. */
-	k.wanted = rt->default_reason && strcmp(set, WARM_DEFAULT) == 0;
+	k.wanted = !image && rt->default_reason && strcmp(set, WARM_DEFAULT) == 0;
 	w->kinds[w->len++] = k;
 	return 0;
 }
@@ -96,10 +99,50 @@ static int open_module(void)
 	return open(name, O_RDONLY | O_CLOEXEC);
 }
 
-int serve_warm_find(const struct settings *s, struct serve_warm *ret, struct cay_error *err)
+static int add_sets(const struct settings *s, const struct runtime *rt, const struct image *image,
+		    const struct strv *sets, struct serve_warm *w, struct cay_error *err)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < sets->len && r == 0 && warm_can(rt); i++)
+		r = add_kind(s, rt, image, sets->items[i], w, err);
+	return r;
+}
+
+static int add_host(const struct settings *s, const struct strv *sets, struct serve_warm *w,
+		    struct cay_error *err)
+{
+	struct runtimes found = {0};
+	int r = runtimes_find(s, language_find(LANGUAGE), NULL, &found, err);
+
+	for (size_t i = 0; i < found.len && r == 0; i++)
+		r = add_sets(s, &found.items[i], NULL, sets, w, err);
+	runtimes_done(&found);
+	return r;
+}
+
+/* One that is not in the store, or has no python, is no reason not to serve. */
+static int add_image(const struct settings *s, const char *store, const char *name,
+		     const struct strv *sets, struct serve_warm *w, struct cay_error *err)
+{
+	struct image *image = NULL;
+	struct cay_error why;
+	struct runtime rt;
+	int r = 0;
+
+	if (images_find(store, name, &image, &why) < 0 ||
+	    runtime_choose_of(image, name, s, language_find(LANGUAGE), NULL, &rt, &why) < 0)
+		log_warning("no warm starts of an image", "image", name, "why", why.text);
+	else
+		r = add_sets(s, &rt, image, sets, w, err);
+	image_free(image);
+	return r;
+}
+
+int serve_warm_find(const struct settings *s, const char *store, struct serve_warm *ret,
+		    struct cay_error *err)
 {
 	_cleanup_(strv_done) struct strv sets = {0};
-	struct runtimes found = {0};
 	int r;
 
 	*ret = (struct serve_warm){.module = s->warm_enabled ? open_module() : -1};
@@ -107,10 +150,8 @@ int serve_warm_find(const struct settings *s, struct serve_warm *ret, struct cay
 		return 0;
 	if (warm_sets(s, &sets) < 0)
 		return cay_fail(err, CAY_E_INTERNAL, ENOMEM, "plan zygotes");
-	r = runtimes_find(s, language_find(LANGUAGE), NULL, &found, err);
-	for (size_t i = 0; i < found.len && r == 0; i++)
-		for (size_t k = 0; k < sets.len && r == 0 && warm_can(&found.items[i]); k++)
-			r = add_kind(s, &found.items[i], sets.items[k], ret, err);
-	runtimes_done(&found);
+	r = add_host(s, &sets, ret, err);
+	for (size_t i = 0; i < s->warm_images.len && r == 0; i++)
+		r = add_image(s, store, s->warm_images.items[i], &sets, ret, err);
 	return r;
 }

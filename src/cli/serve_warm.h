@@ -15,7 +15,9 @@ struct serve_warm {
 };
 
 /*
- * Every set of modules, for every interpreter there is. None is no failure, nor is a program that
+ * Every set of modules, for every interpreter there is, and for those of images that settings name,
+ * in this store. None is no failure, nor is a program that
  * comes with no module to serve by.
  */
-int serve_warm_find(const struct settings *s, struct serve_warm *ret, struct cay_error *err);
+int serve_warm_find(const struct settings *s, const char *store, struct serve_warm *ret,
+		    struct cay_error *err);

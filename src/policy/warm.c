@@ -204,9 +204,11 @@ bool warm_choose(const struct spec *spec, const struct settings *s, const struct
 	_cleanup_(strv_done) struct strv sets = {0};
 	const char *set = WARM_DEFAULT;
 
-	if (!s->warm_enabled || spec->cold || !runtime || image || !warm_can(runtime) ||
-	    spec->as_root || spec->engine == ENGINE_DIRECT || spec->n_mounts > 0 ||
-	    spec->workspace.source || spec->kept || !env_is_usual(env) || warm_sets(s, &sets) < 0)
+	/* Which images are trusted is the launcher's to know. */
+	if (!s->warm_enabled || spec->cold || !runtime || (image && s->warm_images.len == 0) ||
+	    !warm_can(runtime) || spec->as_root || spec->writable ||
+	    spec->engine == ENGINE_DIRECT || spec->n_mounts > 0 || spec->workspace.source ||
+	    spec->kept || !env_is_usual(env) || warm_sets(s, &sets) < 0)
 		return false;
 	for (size_t i = 0; i < sets.len; i++)
 		if (suits(s, spec, sets.items[i])) {

@@ -464,7 +464,11 @@ int launcher_bear(struct launcher *l, struct zygote *z, const struct plan *p, bo
 	ret->single = single;
 	ret->uid = p->uid;
 	ret->gid = p->gid;
-	if (zygote_provide(z, p, ret, err) == 0 && spawn(l, p, NULL, false, ret, err) == 0) {
+	if (zygote_provide(z, p, ret, err) == 0 &&
+	    (!plan_image(p) || image_root_open(l->image_store, p, ret->first_id, &l->image_shifts,
+					       &ret->image, err) == 0) &&
+	    spawn(l, p, NULL, false, ret, err) == 0) {
+		let_go_of_trees(ret);
 		if (provide(l, p, ret, err) == 0)
 			return 0;
 		hear_why(ret, err);

@@ -132,6 +132,8 @@ static int zygote_start(struct launcher *l, struct zygote_kind *k, struct cay_er
 	    cgroups_below_make(&l->cgroups, z->island.first_id, &z->below, err) == 0 &&
 	    launcher_make_zygote(l, k->plan, &z->below.cgroups, n_ids, &z->island, err) == 0 &&
 	    give_order(z, err) == 0) {
+		/* It can be removed: what is loaded of it has changed then. */
+		image_root_let_go(&z->island.image);
 		z->next = l->zygotes;
 		l->zygotes = z;
 		return 0;
@@ -266,18 +268,25 @@ static bool same_mounts(const struct plan *a, const struct plan *b)
 	return true;
 }
 
+/* An image's root is mounted for each island with its own ids, where there are such. */
+static bool same_image(const struct launcher *l, const struct plan *a, const struct plan *b)
+{
+	const char *one = plan_image(a), *other = plan_image(b);
+
+	return one && other ? l->many_ids && strcmp(one, other) == 0 : !one && !other;
+}
+
 struct zygote_kind *zygote_kind_of(struct launcher *l, const struct plan *p)
 {
 	const char *set = plan_warm(p);
 
-	if (!set || plan_image(p) || p->writable || p->uid != ISLAND_UID ||
-	    p->size > ORDER_PLAN_MAX)
+	if (!set || p->writable || p->uid == 0 || p->size > ORDER_PLAN_MAX)
 		return NULL;
 	for (size_t n = 0; n < l->n_zygote_kinds; n++) {
 		struct zygote_kind *k = &l->zygote_kinds[n];
 
 		if (strcmp(k->set, set) == 0 && strcmp(k->program, plan_first(p, p->argv)) == 0 &&
-		    same_mounts(k->plan, p))
+		    same_mounts(k->plan, p) && same_image(l, k->plan, p))
 			return k;
 	}
 	return NULL;
@@ -355,15 +364,24 @@ static int ask(struct zygote *z, const struct plan *p, const struct launched *i,
 				   .gid = i->gid,
 				   .network = (uint32_t)i->network,
 				   .single = i->single};
-	int fds[3] = {theirs, self, i->cgroup.unified};
+	int fds[ZYGOTE_FDS] = {theirs, self};
+	size_t n_fds = 2;
 	/* In one packet: it is walked only when it is whole. */
 	static uint64_t room[ZYGOTE_PACKET_MAX / sizeof(uint64_t) + 1];
 
 	if (i->first_id)
 		m.first_id = i->first_id - z->island.first_id;
+	m.has_cgroup = i->cgroup.unified >= 0;
+	if (m.has_cgroup)
+		fds[n_fds++] = i->cgroup.unified;
+	m.has_image = i->image.tree >= 0;
+	if (m.has_image) {
+		fds[n_fds++] = i->image.fd;
+		fds[n_fds++] = i->image.tree;
+	}
 	memcpy(room, &m, sizeof(m));
 	memcpy((char *)room + sizeof(m), p, p->size);
-	return msg_send(z->sock, room, sizeof(m) + p->size, fds, fds[2] >= 0 ? 3 : 2);
+	return msg_send(z->sock, room, sizeof(m) + p->size, fds, n_fds);
 }
 
 int zygote_bear(struct zygote *z, const struct plan *p, struct launched *i, int theirs, int self,

@@ -32,10 +32,10 @@
 /* What is said by the socket that is the interpreter's standard input. */
 enum zygote_word {
 	ZYGOTE_READY = 1, /* everything is loaded */
-	ZYGOTE_BEAR,      /* a plan follows; fds: control socket, launcher's pidfd, cgroup or not */
-	ZYGOTE_LOOK,      /* whether it is out of date: then it ends */
-	ZYGOTE_BORN,      /* fd: its pidfd */
-	ZYGOTE_FAILED,    /* error */
+	ZYGOTE_BEAR,   /* a plan follows; fds: control socket, launcher's pidfd, and what it has */
+	ZYGOTE_LOOK,   /* whether it is out of date: then it ends */
+	ZYGOTE_BORN,   /* fd: its pidfd */
+	ZYGOTE_FAILED, /* error */
 };
 
 struct zygote_message {
@@ -45,9 +45,12 @@ struct zygote_message {
 	uint32_t uid, gid; /* with one id: what that is on the island */
 	uint32_t network;  /* enum network_way */
 	uint32_t single;   /* it is for one program */
+	/* Whether fds ride along: of its cgroup; of its image's root, and that as a mount. */
+	uint32_t has_cgroup, has_image;
 	struct cay_error error;
 };
 
+#define ZYGOTE_FDS        5
 #define ZYGOTE_PACKET_MAX (sizeof(struct zygote_message) + ORDER_PLAN_MAX)
 
 /* Zygotes that the operator lets be: plans whose program is an interpreter that serves. */
