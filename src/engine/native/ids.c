@@ -77,7 +77,17 @@ static void give_slot(struct ids *i, uint32_t slot)
 		i->taken[slot / 8] &= (uint8_t) ~(1u << slot % 8);
 }
 
-/* All n from there on, or none: the first that can't be had is *ret_obstacle. */
+/* The last of the ranges from this one on that are of the same owner: no need to try each. */
+static uint32_t end_of_taken(const struct ids *i, uint32_t slot)
+{
+	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = slot, .l_len = 1};
+
+	if (fcntl(i->lock, F_OFD_GETLK, &lock) < 0 || lock.l_type == F_UNLCK)
+		return slot;
+	return (uint32_t)(lock.l_start + lock.l_len - 1);
+}
+
+/* All n from there on, or none: the last one known that can't be had is *ret_obstacle. */
 static int take_slots(struct ids *i, uint32_t first, uint32_t n, uint32_t *ret_obstacle)
 {
 	for (uint32_t k = 0; k < n; k++) {
@@ -85,7 +95,7 @@ static int take_slots(struct ids *i, uint32_t first, uint32_t n, uint32_t *ret_o
 
 		if (r == 0)
 			continue;
-		*ret_obstacle = first + k;
+		*ret_obstacle = end_of_taken(i, first + k);
 		while (k-- > 0)
 			give_slot(i, first + k);
 		return r;
