@@ -9,9 +9,10 @@
 
 #include <poll.h>
 
-/* As launcher_start() otherwise. */
-static inline int launch_live(struct launcher *l, const struct plan *p, const int stdio[3],
-			      struct launched *ret, struct cay_error *err)
+/* As launcher_start() otherwise. order_flags: ORDER_LAST, or ORDER_CHECK for one that only stands.
+ */
+static inline int launch_ordered(struct launcher *l, const struct plan *p, uint32_t order_flags,
+				 const int stdio[3], struct launched *ret, struct cay_error *err)
 {
 	struct pollfd said = {.events = POLLIN};
 	struct message m;
@@ -20,7 +21,7 @@ static inline int launch_live(struct launcher *l, const struct plan *p, const in
 
 	if (launcher_make_live(l, p, MADE_LIVE, ret, err) < 0)
 		return -1;
-	r = launched_order(ret, 0, ORDER_LAST, p, stdio, NULL, 0);
+	r = launched_order(ret, order_flags & ORDER_LAST ? 0 : 1, order_flags, p, stdio, NULL, 0);
 	if (r == 0)
 		r = outbox_flush(&ret->orders, ret->control); /* the daemon's loop does it */
 	said.fd = ret->control;
@@ -38,4 +39,10 @@ static inline int launch_live(struct launcher *l, const struct plan *p, const in
 	launched_kill(ret);
 	launched_reap(ret, &unused);
 	return -1;
+}
+
+static inline int launch_live(struct launcher *l, const struct plan *p, const int stdio[3],
+			      struct launched *ret, struct cay_error *err)
+{
+	return launch_ordered(l, p, ORDER_LAST, stdio, ret, err);
 }

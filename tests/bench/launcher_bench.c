@@ -10,6 +10,7 @@
  * one island at a time means more than one launcher.
  */
 #include "../launch.h"
+#include "bare.h"
 #include "series.h"
 
 #include "base/attr.h"
@@ -71,52 +72,10 @@ _noreturn_ static void die(const char *what, const struct cay_error *err)
 	exit(1);
 }
 
-/* All that comes, until both ends are closed. */
-static size_t drain(struct pipes *p)
-{
-	struct pollfd f[2] = {{.fd = p->ours[1], .events = POLLIN},
-			      {.fd = p->ours[2], .events = POLLIN}};
-	size_t total = 0;
-	char text[4096];
-
-	while (f[0].fd >= 0 || f[1].fd >= 0) {
-		if (poll(f, 2, -1) < 0)
-			continue;
-		for (int k = 0; k < 2; k++) {
-			ssize_t n = f[k].revents ? read(f[k].fd, text, sizeof(text)) : -1;
-
-			if (n == 0)
-				f[k].fd = -1;
-			total += n > 0 ? (size_t)n : 0;
-		}
-	}
-	return total;
-}
-
 static void run_bare(struct bench *b, enum program program)
 {
-	struct pipes pipes;
-	struct cay_error err;
-	int status;
-	pid_t pid;
-
-	if (pipes_open(&pipes, 0, &err) < 0)
-		die("pipes", &err);
-	pid = vfork();
-	if (pid == 0) {
-		for (int n = 0; n < 3; n++)
-			if (dup2(pipes.theirs[n], n) < 0)
-				_exit(125);
-		(void)execve(b->argv[program][0], b->argv[program], b->env[program]);
-		_exit(127);
-	}
-	if (pid < 0)
-		die("vfork", NULL);
-	pipes_close_theirs(&pipes);
-	(void)drain(&pipes);
-	if (waitpid(pid, &status, 0) != pid || status != 0)
+	if (bare_run(b->argv[program], b->env[program]) < 0)
 		die("the bare program failed", NULL);
-	pipes_done(&pipes);
 }
 
 static void await_exited(struct launched *i)
@@ -140,8 +99,9 @@ static void run_island(struct launcher *l, const struct plan *plan, double ret_a
 	struct cay_error err;
 
 	if (pipes_open(&pipes, 0, &err) < 0 ||
-	    (l->shelves.n_islands > 0 ? launch_live(l, plan, pipes.theirs, &island, &err)
-			    : launcher_start(l, plan, pipes.theirs, false, &island, &err)) < 0)
+	    (l->shelves.n_islands > 0
+		     ? launch_live(l, plan, pipes.theirs, &island, &err)
+		     : launcher_start(l, plan, pipes.theirs, false, &island, &err)) < 0)
 		die("island", &err);
 	ret_at[PHASE_START] = now_us();
 	pipes_close_theirs(&pipes);
@@ -214,11 +174,12 @@ static void make_plans(struct bench *b)
 	specs[PROGRAM_PYTHON].code_len = strlen("print(42)");
 	if (strv_add(&specs[PROGRAM_TRUE].args, "/bin/true") < 0 || !specs[PROGRAM_PYTHON].code)
 		abort();
-	if (runtime_choose(&settings, specs[PROGRAM_PYTHON].language, NULL, NULL, &python, &err) < 0)
+	if (runtime_choose(&settings, specs[PROGRAM_PYTHON].language, NULL, NULL, &python, &err) <
+	    0)
 		die("python", &err);
 	for (int k = 0; k < PROGRAMS; k++) {
-		if (plan_make(&specs[k], &settings, k == PROGRAM_PYTHON ? &python : NULL, NULL, NULL,
-			      &b->plans[k], &err) < 0)
+		if (plan_make(&specs[k], &settings, k == PROGRAM_PYTHON ? &python : NULL, NULL,
+			      NULL, &b->plans[k], &err) < 0)
 			die("plan", &err);
 		b->argv[k] = list_of(b->plans[k], b->plans[k]->argv);
 		b->env[k] = list_of(b->plans[k], b->plans[k]->env);

@@ -9,8 +9,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define IDS_RANGE  65536u
-#define IDS_RANGES 4095u /* the last one would end at 2^31 - 1, next to (uid_t)-2 of old tools */
+#define IDS_RANGE       65536u
+#define IDS_RANGES_LOW  4095u
+#define IDS_RANGES_HIGH 32765u
+#define IDS_RANGES      (IDS_RANGES_LOW + IDS_RANGES_HIGH)
+#define IDS_AREAS       2
 
 /*
  * The ranges of one launcher. A range is a locked byte of one file, so a process
@@ -19,9 +22,9 @@
  * look through a thousand locks each time one is closed.
  */
 struct ids {
-	int lock;      /* -1 until the first range is taken */
-	uint32_t next; /* where to look first */
-	uint8_t taken[IDS_RANGES];
+	int lock;                            /* -1 until the first range is taken */
+	uint32_t next[IDS_AREAS];            /* where to look first, in each */
+	uint8_t taken[(IDS_RANGES + 7) / 8]; /* a bit for each */
 };
 
 /*
@@ -38,6 +41,6 @@ void ids_done(struct ids *i);
 int ids_take(struct ids *i, uint32_t *ret_base, struct cay_error *err);
 void ids_give(struct ids *i, uint32_t base);
 
-/* The same with n ranges, one behind the other. */
+/* The same with n ranges, one behind the other, all of them below 2^31 or all above. */
 int ids_take_block(struct ids *i, uint32_t n, uint32_t *ret_base, struct cay_error *err);
 void ids_give_block(struct ids *i, uint32_t base, uint32_t n);
