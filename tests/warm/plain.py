@@ -29,8 +29,7 @@ def modules_of(name):
 
 
 def default_modules():
-    """All that the standard library is preloaded by."""
-    return modules_of("asyncio")
+    return modules_of("library")
 
 
 class Zygote:

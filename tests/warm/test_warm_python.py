@@ -87,7 +87,7 @@ def test_nor_with_numpy():
     "print(open('/proc/self/cmdline').read(), open('/proc/self/comm').read(), open('/proc/self/environ').read())",
     "import sys; print(sys.argv, sys.orig_argv, sys.path, sys.flags, sys.warnoptions)",
     "import signal; print([signal.getsignal(n) for n in signal.valid_signals()])",
-    "print([l for l in open('/proc/self/status') if l.startswith(('Sig', 'Shd'))])",
+    "print([l for l in open('/proc/self/status') if l.startswith(('SigB', 'SigC', 'SigI'))])",
     "import sys; print([hasattr(sys, n) for n in ('last_type', 'last_value', 'last_exc')], sys.excepthook)",
     "import warnings; print(warnings.filters)",
     "import atexit, threading; print(atexit._ncallbacks(), [t.name for t in threading.enumerate()])",

@@ -478,10 +478,9 @@ int launcher_bear(struct launcher *l, struct zygote *z, const struct plan *p, bo
 }
 
 int launcher_make_zygote(struct launcher *l, const struct plan *p, const struct cgroups *cgroups,
-			 uint32_t n_ids, struct launched *i, struct cay_error *err)
+			 struct launched *i, struct cay_error *err)
 {
 	i->zygote = true;
-	i->n_ids = n_ids;
 	if (prepare(l, p, cgroups, i, err) < 0 || spawn(l, p, NULL, false, i, err) < 0)
 		return -1;
 	let_go_of_trees(i);

@@ -187,9 +187,9 @@ int launcher_make_live(struct launcher *l, const struct plan *p, enum made how,
 int launcher_bear(struct launcher *l, struct zygote *z, const struct plan *p, bool single,
 		  struct launched *ret, struct cay_error *err);
 
-/* For zygote.c: the island on which an interpreter will serve. first_id is there already. */
+/* For zygote.c: the island on which an interpreter will serve. It has its ids already. */
 int launcher_make_zygote(struct launcher *l, const struct plan *p, const struct cgroups *cgroups,
-			 uint32_t n_ids, struct launched *i, struct cay_error *err);
+			 struct launched *i, struct cay_error *err);
 
 /*
  * flags: enum order_flags. p is NULL: the one that the island was made for. doors: what the

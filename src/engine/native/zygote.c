@@ -127,10 +127,11 @@ static int zygote_start(struct launcher *l, struct zygote_kind *k, struct cay_er
 		return cay_fail(err, CAY_E_INTERNAL, ENOMEM, "start a zygote");
 	*z = (struct zygote){.launcher = l, .kind = k, .sock = -1, .since_ms = now_ms()};
 	launched_init(&z->island, l);
+	z->island.n_ids = n_ids;
 	if ((!l->many_ids ||
 	     ids_take_block(&l->ids, n_ids / IDS_RANGE, &z->island.first_id, err) == 0) &&
 	    cgroups_below_make(&l->cgroups, z->island.first_id, &z->below, err) == 0 &&
-	    launcher_make_zygote(l, k->plan, &z->below.cgroups, n_ids, &z->island, err) == 0 &&
+	    launcher_make_zygote(l, k->plan, &z->below.cgroups, &z->island, err) == 0 &&
 	    give_order(z, err) == 0) {
 		/* It can be removed: what is loaded of it has changed then. */
 		image_root_let_go(&z->island.image);
