@@ -1,6 +1,7 @@
 /* The zygote's side of zygote.h: linked into an interpreter's process, not into the launcher's. */
 #include "base/attr.h"
 #include "base/fd.h"
+#include "base/title.h"
 #include "engine/native/island.h"
 #include "engine/native/zygote.h"
 #include "engine/sys.h"
@@ -14,6 +15,13 @@
 #include <unistd.h>
 
 #define BEAR_FDS 3
+
+/* An object that is loaded has no main(), but is told the process's arguments (glibc's own way):
+ * an island's PID 1 shall not show them. */
+__attribute__((constructor)) static void find_arguments(int argc, char **argv)
+{
+	title_init(argc, argv);
+}
 
 static void say(int sock, uint32_t kind, const struct cay_error *err, const int *fd)
 {
