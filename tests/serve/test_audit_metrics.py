@@ -170,7 +170,7 @@ def test_pools_follow_demand(daemon):
     wait_until(lambda: size() > 0, 10, "islands ahead")
     few = size()
     with ThreadPoolExecutor(12) as several:
-        assert all(r["success"] for r in several.map(lambda _: daemon.run("pass"), range(24)))
+        assert all(r["success"] for r in several.map(lambda _: daemon.run(argv=["true"]), range(24)))
     wait_until(lambda: size() > few, 10, "more islands ahead")
     wait_until(lambda: size() == few, 40, "as many as there were")
 
