@@ -18,7 +18,7 @@ static inline int launch_live(struct launcher *l, const struct plan *p, const in
 	struct usage unused;
 	int r;
 
-	if (launcher_make_live(l, p, false, ret, err) < 0)
+	if (launcher_make_live(l, p, MADE_LIVE, ret, err) < 0)
 		return -1;
 	r = launched_order(ret, 0, ORDER_LAST, p, stdio, NULL, 0);
 	if (r == 0)

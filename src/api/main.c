@@ -22,6 +22,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/parse.h"
+#include "image/runtime_choose.h"
 #include "session/sandbox.h"
 
 #include <errno.h>
@@ -146,6 +147,31 @@ static int keep_ready(struct api *api, struct cay_error *err)
 	return r;
 }
 
+/* The same with a program of the default language, where that can be started ahead of time. */
+static int keep_warm(struct api *api, struct cay_error *err)
+{
+	struct spec spec = {.kind = SPEC_CODE, .code = strdup("")};
+	struct plan *plan = NULL;
+	struct runtime runtime;
+	struct cay_error none;
+	int r;
+
+	if (!spec.code || spec_set_language(&spec, LANGUAGE_DEFAULT, err) < 0) {
+		spec_done(&spec);
+		return cay_fail(err, CAY_E_INTERNAL, ENOMEM, "keep islands ready");
+	}
+	if (runtime_choose(&api->settings, spec.language, NULL, NULL, &runtime, &none) < 0) {
+		spec_done(&spec);
+		return 0;
+	}
+	r = plan_make(&spec, &api->settings, &runtime, NULL, NULL, &plan, err);
+	if (r == 0 && plan_warm(plan))
+		r = islands_ahead(api->place.islands, plan, ISLANDS_AHEAD, err);
+	spec_done(&spec);
+	free(plan);
+	return r;
+}
+
 static size_t count_routes(void)
 {
 	size_t n = 0;
@@ -259,7 +285,7 @@ static int start(struct daemon *d, struct cay_error *err)
 								  .ctx = api},
 				       err);
 	if (!api->sandboxes || sandboxes_count(api, err) < 0 || keep_ready(api, err) < 0 ||
-	    start_server(api, tcp, err) < 0)
+	    keep_warm(api, err) < 0 || start_server(api, tcp, err) < 0)
 		return -1;
 	return confine(api, err);
 }

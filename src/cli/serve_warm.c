@@ -32,8 +32,8 @@ static int add_modules(struct strv *args, const char *modules)
 {
 	int r = 0;
 
-	while (*modules && r == 0) {
-		size_t n = strcspn(modules, ",");
+	while (*modules && *modules != '\n' && r == 0) {
+		size_t n = strcspn(modules, ",\n");
 
 		r = strv_addf(args, "%.*s", (int)n, modules);
 		modules += n + (modules[n] == ',');

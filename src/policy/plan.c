@@ -680,6 +680,7 @@ struct plan *plan_strip(const struct plan *p)
 	memcpy(bare->text + p->island_text, program, sizeof(program));
 	bare->size = (uint32_t)size;
 	bare->compile = bare->env = (struct plan_list){0};
+	bare->warm = 0;
 	bare->argv = (struct plan_list){.first = p->island_text, .len = 1};
 	bare->workdir = p->island_text + (uint32_t)strlen(program) + 1;
 	return bare;

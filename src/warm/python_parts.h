@@ -12,6 +12,7 @@
 
 #include <stdbool.h>
 #include <stdio.h>
+#include <sys/types.h>
 
 /* cpython/compile.h. */
 struct compiler_flags {
@@ -41,21 +42,29 @@ __attribute__((noreturn)) void python_run(char **argv, char **env);
 
 /* python_world.c: what a process is born with. */
 int world_remember(void);
+void world_example(void); /* runs a small program */
+int world_clear(void);    /* of the zygote's own */
 bool world_differs(char **argv, char **env);
 void world_set(char **argv, char **env);
 
 /* python_stdio.c */
+int stdio_remember(void);
+int stdio_close(void); /* the zygote's own */
 void stdio_open(void);
 void stdio_flush(const char *name);
 
 /* python_end.c */
-int end_prepare(void);  /* before the first import */
-int end_remember(void); /* before the first clone */
+int end_prepare(PyObject *gc);              /* before the first import */
+void end_expect(size_t fd, PyObject *text); /* a standard stream of CPython's own */
 __attribute__((noreturn)) void end_program(int code, bool interrupted);
 
 /* python_modules.c: boot.py's entries are in sys.modules from their first import on. */
 int modules_hide(PyObject *entries);
-void modules_take(void);
+
+/* python_pages.c: example, in a clone, ends by pages_note() and _exit(). */
+void pages_learn(pid_t (*clone)(void), void (*example)(void));
+void pages_note(void);
+void pages_ask(void);
 
 /* python_files.c */
 int files_remember(PyObject *entries);

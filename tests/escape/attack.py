@@ -78,6 +78,7 @@ ATTACKS = {
         34: ("escape sequences, bad UTF-8 and bidi in output and names",
              "shown, not obeyed; exact in JSON"),
         35: ("shell characters, newlines, options as values", "never interpreted"),
+        36: ("an ordinary user reads root's image store: passwords in environments, files, names", "refused"),
     },
 }
 

@@ -102,12 +102,12 @@ def bomb(n):
     try:
         while os.fork(): n += 1
     except BlockingIOError: return n
-    time.sleep(60); os._exit(0)
+    time.sleep(600); os._exit(0)
 print(bomb(0))""", 50),
     ("""
 n = 0
 try:
-    while n < 500: threading.Thread(target=time.sleep, args=[60], daemon=True).start(); n += 1
+    while n < 500: threading.Thread(target=time.sleep, args=[600], daemon=True).start(); n += 1
 except RuntimeError: pass
 print(n, flush=True); os._exit(0)""", 50),
     ("""
@@ -118,7 +118,7 @@ while n < 500:
     if pid == 0:
         os.setsid()
         try:
-            if os.fork() == 0: os.closerange(0, 3); signal.signal(15, 1); time.sleep(9)
+            if os.fork() == 0: os.closerange(0, 3); signal.signal(15, 1); time.sleep(600)
         except BlockingIOError: os._exit(1)
         os._exit(0)
     if os.waitpid(pid, 0)[1]: break
@@ -127,9 +127,9 @@ print(n)""", 50),
 ], ids=["forks", "threads", "daemons"])
 def test_bombs(island, code, most):
     """Processes, threads and daemons without end: EAGAIN at the limit; meanwhile and after, others run."""
-    p = island.start("run", "-c", f"import os, signal, threading, time\n{code}")
+    p = island.start("run", "--timeout", "300", "-c", f"import os, signal, threading, time\n{code}")
     assert island.run("--", "echo", "on").ok().text == "on\n"
-    out, _ = p.communicate(timeout=60)
+    out, _ = p.communicate(timeout=300)
     assert 0 < int(out.split()[0]) <= most
     assert island.run("--", "echo", "on").ok().text == "on\n"
     told("EAGAIN")

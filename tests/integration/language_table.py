@@ -22,6 +22,9 @@ class Language:
         return bool(self.broken)
 
 
+# Each program takes them seconds, of which nothing is cay's. Where it is about cay, c stands for the compilers.
+SLOW = {"c++", "go", "java", "r", "rust"}
+
 LANGUAGES = [
     Language(
         "python", "Python", "prog.py",

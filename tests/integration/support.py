@@ -1,5 +1,6 @@
 """What the end-to-end tests share: how cay is run, and how to see that nothing is left of it."""
 
+import contextlib
 import dataclasses
 import json
 import os
@@ -30,8 +31,9 @@ SANITIZED = os.environ.get("CAY_SANITIZED") == "1"
 # Only cgroup v2, no v1 beside it.
 PURE_V2 = pathlib.Path("/sys/fs/cgroup/cgroup.controllers").exists()
 
-# An ordinary user that no machine has. None is created: an id is all it takes.
-STRANGER = 54321
+# An ordinary user that no machine has. None is created: an id is all it takes. Tests that run beside
+# others have one of their own, as the kernel counts for each user.
+STRANGER = 54321 + int(os.environ.get("CAY_LANE", "0"))
 
 # From here on host ids are islands' (src/engine/native/ids.c).
 ISLAND_IDS = 0x70000000
@@ -181,6 +183,15 @@ def family(pid):
     except OSError:
         children = []
     return found.union(*map(family, children))
+
+
+def named(pid, name):
+    """How many of it and all below it have that name."""
+    found = 0
+    for one in family(pid):
+        with contextlib.suppress(OSError), open(f"/proc/{one}/comm") as comm:
+            found += comm.read().strip() == name
+    return found
 
 
 def on_terminal(cay, *args, answer=b"", seconds=10, env=None):

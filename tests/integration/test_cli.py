@@ -214,7 +214,7 @@ def test_direct_script_and_files(cay, place):
 
 
 def test_direct_timeout(cay):
-    done = cay.run("--engine", "direct", "--json", "--timeout", "0.3", "--", "sh", "-c", "echo up; sleep 60")
+    done = cay.run("--engine", "direct", "--json", "--timeout", "0.9", "--", "sh", "-c", "echo up; sleep 60")
     assert done.rc == TIMEOUT and done.json["status"] == "timeout" and done.json["stdout"] == "up\n"
     assert done.seconds < 3
 

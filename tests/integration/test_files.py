@@ -228,7 +228,7 @@ def test_get_outside_is_refused_before_the_program_runs(cay):
 def test_get_after_failure_and_timeout(cay, place):
     assert cay.run("--get", "x", "--", "sh", "-c", "echo 1 > x; exit 3").rc == 3
     assert (place / "x").read_text() == "1\n"
-    assert cay.run("--timeout", "0.3", "--get", "y", "--", "sh", "-c", "echo 2 > y; sleep 9").rc == 124
+    assert cay.run("--timeout", "2", "--get", "y", "--", "sh", "-c", "echo 2 > y; sleep 9").rc == 124
     assert (place / "y").read_text() == "2\n"
 
 

@@ -126,8 +126,9 @@ def test_disk_limit_and_timeout_hold(degraded):
 
 def test_cpu_time_holds_for_one_process(degraded):
     """Without a cgroup there is the kernel's own limit of one process, in whole seconds."""
-    done = degraded.run("--json", "--cpu-time", "1", "--timeout", "20", "-c", "while True: pass")
-    assert done.rc == 124 and done.json["status"] == "timeout" and done.seconds < 10
+    done = degraded.run("--json", "--cpu-time", "1", "--timeout", "30", "-c", "while True: pass")
+    assert done.rc == 124 and done.json["status"] == "timeout"
+    assert done.json["message"] == "CPU time limit of 1 s reached"
 
 
 def test_timeout_kills_everything(degraded):

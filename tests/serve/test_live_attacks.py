@@ -162,7 +162,7 @@ def test_what_a_sandbox_does_to_its_terminals_and_pipes(daemon, box):
     before = daemon.fds()
     for line in ("yes | head -c 30000000", "exec >&- 2>&-; sleep 0.1", "kill -9 0", "kill -STOP $$ & sleep 0.1; kill -9 0",
                  "exec 0<&- 1>&- 2>&-", "cat /dev/urandom | head -c 1000000"):
-        assert run(daemon, box, command=line, limits={"timeout": 5})["id"]
+        assert run(daemon, box, command=line, limits={"timeout": 2})["id"]
     wait_until(lambda: daemon.fds() <= before + 2, 10, "its fds are given back")
 
 
@@ -170,7 +170,7 @@ def test_killing_the_agent_is_an_error_and_no_more(daemon, box):
     """User code of the same id may kill it: the caller hears of it, and the next call works."""
     killer = threading.Thread(target=lambda: run(daemon, box, code=r"""
 import os, time
-until = time.monotonic() + 3
+until = time.monotonic() + 2
 while time.monotonic() < until:
     for name in os.listdir("/proc"):
         if name.isdigit() and int(name) not in (1, os.getpid()):
@@ -182,7 +182,7 @@ while time.monotonic() < until:
 """))
     killer.start()
     statuses = set()
-    until = time.monotonic() + 2.5
+    until = time.monotonic() + 1.5
     while time.monotonic() < until:
         answer = daemon.request("PUT", f"/v1/sandboxes/{box}/files?path=g", body=b"y" * 3_000_000)
         statuses.add(answer.status)

@@ -337,7 +337,7 @@ def test_cpu_time_of_commands_side_by_side(daemon):
     work = ("import os, time\nfor n in range(3):\n    if os.fork() == 0:\n"
             "        while time.process_time() < 0.6: pass\n        os._exit(0)\nfor n in range(3): os.wait()")
     path = f"/v1/sandboxes/{daemon.post('/v1/sandboxes', {'limits': {'cpu_time': 1}}).ok(201)['id']}"
-    neighbour = daemon.post(f"{path}/runs", {"code": "import time\ntime.sleep(5)", "background": True}).ok(202)["id"]
+    neighbour = daemon.post(f"{path}/runs", {"code": "import time\ntime.sleep(3)", "background": True}).ok(202)["id"]
     worker = daemon.post(f"{path}/runs", {"code": work}).ok()
     assert (worker["status"], worker["message"]) == ("timeout", "CPU time limit of 1 s reached")
     assert daemon.post(f"{path}/runs", {"code": "print(1)"}).ok()["status"] == "ok"

@@ -14,8 +14,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define PATIENCE_MS 60000
-
 int client_sock = -1;
 pid_t client_launcher;
 

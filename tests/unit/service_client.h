@@ -11,6 +11,9 @@
 
 #include <sys/types.h>
 
+/* For what must come; only a hang takes that long. */
+#define PATIENCE_MS 60000
+
 extern int client_sock;
 extern pid_t client_launcher;
 

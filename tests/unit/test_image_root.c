@@ -319,26 +319,26 @@ static void one_that_waits_can_be_removed(void **state _unused_)
 	assert_int_equal(launcher_make_ahead(&l, plan, 3, &err), 0);
 	assert_int_equal(flock(other, LOCK_EX | LOCK_NB), 0);
 	/* Being removed: the island is not used, and no other is made. */
-	assert_int_equal(launcher_make_live(&l, plan, false, &island, &err), -1);
+	assert_int_equal(launcher_make_live(&l, plan, MADE_LIVE, &island, &err), -1);
 	assert_int_equal(err.code, CAY_E_IMAGE);
 	assert_int_equal(l.shelves.n_islands, 0);
 	assert_int_equal(flock(other, LOCK_UN), 0);
 	assert_int_equal(launcher_make_ahead(&l, plan, 3, &err), 0);
 	/* Gone, and pulled again: it is the new one's. */
 	assert_int_equal(renameat(roots, ID, roots, "old"), 0);
-	assert_int_equal(launcher_make_live(&l, plan, false, &island, &err), -1);
+	assert_int_equal(launcher_make_live(&l, plan, MADE_LIVE, &island, &err), -1);
 	assert_int_equal(err.code, CAY_E_IMAGE);
 	assert_int_equal(renameat(roots, "old", roots, ID), 0);
 	assert_int_equal(launcher_make_ahead(&l, plan, 3, &err), 0);
 	assert_int_equal(mkdirat(roots, "new", 0755), 0);
 	assert_int_equal(renameat2(roots, ID, roots, "new", RENAME_EXCHANGE), 0);
-	assert_false(shelves_take(&l, plan, 0, &island));
+	assert_false(shelves_take(&l, plan, NULL, 0, &island));
 	assert_int_equal(l.shelves.n_islands, 0);
 	assert_int_equal(renameat2(roots, ID, roots, "new", RENAME_EXCHANGE), 0);
 	assert_int_equal(unlinkat(roots, "new", AT_REMOVEDIR), 0);
 	/* While one is in use it is locked, as ever. */
 	assert_int_equal(launcher_make_ahead(&l, plan, 3, &err), 0);
-	assert_true(shelves_take(&l, plan, 0, &island));
+	assert_true(shelves_take(&l, plan, NULL, 0, &island));
 	assert_int_equal(flock(other, LOCK_EX | LOCK_NB), -1);
 	launched_discard(&island);
 	assert_int_equal(flock(other, LOCK_EX | LOCK_NB), 0);

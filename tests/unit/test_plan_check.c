@@ -535,6 +535,7 @@ static bool is_the_programs(size_t at)
 		{offsetof(struct plan, argv), sizeof(struct plan_list)},
 		{offsetof(struct plan, env), sizeof(struct plan_list)},
 		{offsetof(struct plan, workdir), sizeof(plan_text)},
+		{offsetof(struct plan, warm), sizeof(plan_text)},
 		{limits + offsetof(struct limits, timeout_ms), sizeof(uint64_t)},
 		{limits + offsetof(struct limits, cpu_time_ms), sizeof(uint64_t)},
 		{limits + offsetof(struct limits, output_bytes), sizeof(uint64_t)},

@@ -49,7 +49,7 @@ static void code_is_read(void **state)
 	assert_memory_equal(q->spec.code, "print(1)\0", 10);
 	assert_int_equal(q->spec.args.len, 2);
 	assert_string_equal(q->spec.args.items[0], "a");
-	assert_false(q->has_stdin || q->background || q->dry_run || q->cold || q->persistent);
+	assert_false(q->has_stdin || q->background || q->dry_run || q->spec.cold || q->persistent);
 }
 
 static void scripts_keep_their_names(void **state)
@@ -210,7 +210,7 @@ static void the_rest_is_read(void **state)
 	assert_int_equal(q->spec.env.len, 2);
 	assert_string_equal(q->spec.env.items[0], "A=1=2");
 	assert_string_equal(q->spec.env.items[1], "B=");
-	assert_true(q->background && q->cold && q->spec.allow_degraded);
+	assert_true(q->background && q->spec.cold && q->spec.allow_degraded);
 	assert_int_equal(q->spec.engine, ENGINE_DIRECT);
 	assert_int_equal(json_text(labels, &text), 0);
 	assert_string_equal(buf_str(&text), "{\"team\":\"a=b\",\"x.y-z\":\"\"}\n");

@@ -317,12 +317,12 @@ static void shows_origins(void **state)
 	(void)state;
 	settings_init(&s);
 	settings_show(&s, count_origin, n);
-	assert_int_equal(n[0], 2 * n_limit_rows + 30);
+	assert_int_equal(n[0], 2 * n_limit_rows + 31);
 	assert_int_equal(n[1], 0);
 	parse(&s, "F", "[limits]\nmemory=1g\n[mounts]\nread=/a\nread=/b\n");
 	n[0] = 0;
 	settings_show(&s, count_origin, n);
-	assert_int_equal(n[0], 2 * n_limit_rows + 32);
+	assert_int_equal(n[0], 2 * n_limit_rows + 33);
 	assert_int_equal(n[1], 3);
 }
 
@@ -391,6 +391,8 @@ static void example_is_true(void **state)
 	assert_int_equal(all.may_degrade, s.may_degrade);
 	assert_int_equal(all.allow_direct, s.allow_direct);
 	assert_int_equal(all.network_mode, s.network_mode);
+	assert_int_equal(all.warm_enabled, s.warm_enabled);
+	assert_int_equal(all.warm_sets.len, 1);
 	assert_int_equal(all.network_allow.len, 1);
 	assert_int_equal(all.network_block.len, 1);
 	assert_int_equal(all.network_addresses.len, 1);

@@ -75,7 +75,7 @@ static void restock(void)
 static bool ask_for(const struct plan *p)
 {
 	struct launched i;
-	bool had = shelves_take(&l, p, ++now, &i);
+	bool had = shelves_take(&l, p, NULL, ++now, &i);
 
 	if (had)
 		launched_discard(&i);
@@ -272,7 +272,7 @@ static void networks_are_there(void **state _unused_)
 	name(a, 2);
 	restock();
 	assert_false(ask_for(full));
-	assert_true(shelves_take(&l, b, now, &i));
+	assert_true(shelves_take(&l, b, NULL, now, &i));
 	for (size_t n = 0; n < EGRESS_FDS; n++)
 		assert_true(i.wires[n] >= 0);
 	launched_discard(&i);

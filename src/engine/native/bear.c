@@ -16,13 +16,6 @@
 
 #define BEAR_FDS 3
 
-/* An object that is loaded has no main(), but is told the process's arguments (glibc's own way):
- * an island's PID 1 shall not show them. */
-__attribute__((constructor)) static void find_arguments(int argc, char **argv)
-{
-	title_init(argc, argv);
-}
-
 static void say(int sock, uint32_t kind, const struct cay_error *err, const int *fd)
 {
 	struct zygote_message m = {.kind = kind};
@@ -71,6 +64,7 @@ _noreturn_ static void be_island(const struct zygote_message *m, const struct pl
 		.control = fds[0],
 		.launcher = fds[1],
 		.ahead = true,
+		.single = m->single,
 		.image = &none,
 		.many_ids = m->first_id != 0,
 		.in_template = true,
@@ -119,6 +113,8 @@ static bool obey(int sock, const struct interpreter *in)
 	size_t n_fds = 0;
 	ssize_t n = msg_recv(sock, room, sizeof(room), fds, BEAR_FDS, &n_fds);
 
+	if (n == (ssize_t)sizeof(*m) && m->kind == ZYGOTE_LOOK)
+		return !in->stale();
 	if (n < (ssize_t)sizeof(*m) || m->kind != ZYGOTE_BEAR || n_fds < 2 ||
 	    plan_check(p, (size_t)n - sizeof(*m), &err) < 0)
 		return false;
@@ -146,8 +142,8 @@ static bool obey(int sock, const struct interpreter *in)
  */
 static int leave_mounts(void)
 {
-	static const char *const own[] = {"/workspace", "/dev/shm", "/dev/pts", "/sys", "/tmp",
-					  "/tmp"};
+	static const char *const own[] = {"/workspace", "/dev/shm", "/dev/pts",
+					  "/sys",       "/tmp",     "/tmp"};
 
 	if (chdir("/") < 0)
 		return -1;
@@ -162,7 +158,7 @@ void zygote_serve(int sock, const struct interpreter *in)
 	struct cay_error err;
 
 	/* Whoever asked for them waits for their end; we need not. */
-	if (leave_mounts() < 0 || signal(SIGCHLD, SIG_IGN) == SIG_ERR) {
+	if (leave_mounts() < 0 || title_init_own() < 0 || signal(SIGCHLD, SIG_IGN) == SIG_ERR) {
 		(void)cay_fail(&err, CAY_E_ENGINE, errno, "prepare the zygote");
 		say(sock, ZYGOTE_FAILED, &err, NULL);
 		_exit(125);

@@ -1,6 +1,7 @@
 #include "engine/native/island.h"
 
 #include "base/attr.h"
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/title.h"
 #include "engine/native/agent.h"
@@ -20,6 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -75,9 +77,9 @@ const struct step island_steps[] = {
 	{"session", STEP_PROGRAM, confine_session, EVERYONE},
 	{"user", STEP_PROGRAM, confine_user, NOT_ZYGOTE},
 	{"capabilities", STEP_PROGRAM, confine_capabilities, NOT_ZYGOTE},
-	{"terminal", STEP_PROGRAM, confine_terminal, EVERYONE},
-	{"stdio", STEP_PROGRAM, confine_stdio, EVERYONE},
 	{"landlock", STEP_PROGRAM, confine_landlock, NOT_ZYGOTE},
+	{"terminal", STEP_ORDERED, confine_terminal, EVERYONE},
+	{"stdio", STEP_ORDERED, confine_stdio, EVERYONE},
 	{"fds", STEP_LAST, confine_fds, EVERYONE},
 	{"workdir", STEP_LAST, confine_workdir, EVERYONE},
 };
@@ -221,7 +223,16 @@ int island_program(struct island *i, char **argv, char **env)
 	struct message m = {.kind = MESSAGE_READY, .command = i->command};
 	struct cay_error err;
 
-	if (run_steps(i, STEP_PROGRAM, &err) < 0 || confine_read_facts(i, &m.facts, &err) < 0 ||
+	if (run_steps(i, STEP_PROGRAM, &err) < 0)
+		give_up(i, &err);
+	if (i->single) {
+		orders_take_last(i);
+		argv = island_list(i->plan, i->plan->argv);
+		env = island_list(i->plan, i->plan->env);
+		m.command = i->command;
+	}
+	if ((i->single && confine_cpus(i, &err) < 0) || run_steps(i, STEP_ORDERED, &err) < 0 ||
+	    confine_read_facts(i, &m.facts, &err) < 0 ||
 	    (i->zygote ? facts_check_zygote(&m.facts, i->provision.namespaces, &err)
 		       : facts_check(&m.facts, i->plan, i->provision.namespaces, &err)) < 0)
 		give_up(i, &err);
@@ -277,7 +288,7 @@ static pid_t start_program(struct island *i)
 		.env = island_list(i->plan, i->plan->env),
 	};
 
-	if (island_starts_warm(i)) {
+	if (i->single || island_starts_warm(i)) {
 		pid_t pid = i->interpreter->fork();
 
 		if (pid == 0)
@@ -300,6 +311,17 @@ static int reap_until(pid_t program)
 		if (pid < 0 && errno != EINTR)
 			return -1;
 	}
+}
+
+/* For who is not our parent, and has no cgroup to ask. */
+static void note_spent(struct spent *ret)
+{
+	struct rusage used;
+
+	if (getrusage(RUSAGE_CHILDREN, &used) < 0)
+		return;
+	ret->cpu_us = clock_cpu_us(&used);
+	ret->memory_peak_bytes = (uint64_t)used.ru_maxrss * 1024;
 }
 
 /*
@@ -361,7 +383,7 @@ void island_main(struct island *i)
 	}
 	if (r == 0 && i->ahead) {
 		r = confine_waiting(i, &err);
-		if (r == 0) {
+		if (r == 0 && !i->single) {
 			orders_serve(i);
 			r = confine_cpus(i, &err);
 		}
@@ -377,6 +399,7 @@ void island_main(struct island *i)
 	if (confine_init(i, &err) < 0)
 		give_up(i, &err);
 	end.status = reap_until(pid);
+	note_spent(&end.spent);
 	(void)msg_send(i->control, &end, sizeof(end), NULL, 0);
 	_exit(0);
 }

@@ -456,11 +456,12 @@ static int make_island(struct launcher *l, const struct plan *p, const int *stdi
 	return -1;
 }
 
-/* The same of a zygote's: all that is its own is the program's, and is there already. */
-static int bear_island(struct launcher *l, struct zygote *z, const struct plan *p,
-		       struct launched *ret, struct cay_error *err)
+/* The same of a zygote's: its mounts are there already. */
+int launcher_bear(struct launcher *l, struct zygote *z, const struct plan *p, bool single,
+		  struct launched *ret, struct cay_error *err)
 {
 	launched_init(ret, l);
+	ret->single = single;
 	ret->uid = p->uid;
 	ret->gid = p->gid;
 	if (zygote_provide(z, p, ret, err) == 0 && spawn(l, p, NULL, false, ret, err) == 0) {
@@ -510,17 +511,19 @@ int launched_clear(struct launched *i, uint32_t command)
 	return outbox_send(&i->orders, i->control, &m, sizeof(m), NULL, 0);
 }
 
-int launcher_make_live(struct launcher *l, const struct plan *p, bool cold, struct launched *ret,
-		       struct cay_error *err)
+int launcher_make_live(struct launcher *l, const struct plan *p, enum made how,
+		       struct launched *ret, struct cay_error *err)
 {
-	struct zygote *z;
+	struct zygote_kind *k = how == MADE_COLD ? NULL : zygote_kind_of(l, p);
+	struct zygote *z = k ? zygote_find(l, k) : NULL;
 
 	if (plan_check(p, p->size, err) < 0)
 		return -1;
-	z = cold ? NULL : zygote_find(l, p);
-	if (z && bear_island(l, z, p, ret, err) == 0)
+	if (k && how == MADE_SINGLE && shelves_take(l, p, k, clock_now_ms(), ret))
 		return 0;
-	if (!cold && shelves_take(l, p, clock_now_ms(), ret))
+	if (z && launcher_bear(l, z, p, how == MADE_SINGLE, ret, err) == 0)
+		return 0;
+	if (how != MADE_COLD && shelves_take(l, p, NULL, clock_now_ms(), ret))
 		return 0;
 	return make_island(l, p, NULL, false, ret, err);
 }
@@ -552,7 +555,7 @@ int launcher_start_waiting(struct launcher *l, const struct plan *p, const int s
 {
 	struct message end;
 
-	if (launcher_make_live(l, p, true, ret, err) < 0)
+	if (launcher_make_live(l, p, MADE_COLD, ret, err) < 0)
 		return -1;
 	if (launched_begin(ret, 0, ORDER_CHECK | ORDER_SCRATCH, p, stdio, err) == 0 &&
 	    await_message(ret, MESSAGE_EXITED, &end, err) == 0)
@@ -601,10 +604,10 @@ void launched_reap(struct launched *i, struct usage *ret)
 	if (i->pid > 0 && !i->mother)
 		while (wait4(i->pid, NULL, 0, &used) < 0 && errno == EINTR)
 			;
+	ret->cpu_ms = (double)(i->mother ? i->cpu_us : clock_cpu_us(&used)) / 1e3;
+	ret->memory_peak_bytes = i->mother ? i->memory_bytes : (uint64_t)used.ru_maxrss * 1024;
 	if (i->mother)
 		zygote_lay_to_rest(i);
-	ret->cpu_ms = (double)clock_cpu_us(&used) / 1e3;
-	ret->memory_peak_bytes = (uint64_t)used.ru_maxrss * 1024;
 	ret->processes_peak = 0;
 	cgroup_usage(&i->cgroup, ret);
 	if (i->bare)

@@ -63,7 +63,7 @@ struct launcher {
 	size_t n_remains, max_remains;
 	int kept_dir; /* kept.h; borrowed; -1: no workspaces are kept */
 	struct image_shifts image_shifts;
-	const char *image_store; /* image/images.h; borrowed; NULL: there are no images */
+	const char *image_store;          /* image/images.h; borrowed; NULL: there are no images */
 	struct zygote_kind *zygote_kinds; /* zygote.h; borrowed */
 	size_t n_zygote_kinds;
 	struct zygote *zygotes;
@@ -121,8 +121,11 @@ struct launched {
 	bool zygote;           /* it is for an interpreter that bears others */
 	struct zygote *mother; /* that bore it; or NULL: we did */
 	bool warm;             /* it had one */
+	uint64_t cpu_us;       /* of those: what its program took, and its peak of memory, as its */
+	uint64_t memory_bytes; /* PID 1 said */
+	bool single;           /* of those: it is for one program, and takes no other order */
 	uint32_t slot;         /* of its ids, among the mother's */
-	uint32_t uid, gid; /* who programs are on it */
+	uint32_t uid, gid;     /* who programs are on it */
 	struct hostdir hostdirs[PLAN_MOUNTS_MAX];
 	struct hostdir image;       /* its root, where it is not the host's own */
 	enum kept_kind kept;        /* what its workspace is, where that outlives it */
@@ -164,14 +167,25 @@ int launcher_start_waiting(struct launcher *l, const struct plan *p, const int s
 int launched_begin(struct launched *i, uint32_t command, uint32_t flags, const struct plan *p,
 		   const int stdio[3], struct cay_error *err);
 
+/* How an island may be come by. */
+enum made {
+	MADE_COLD,   /* made now, for this plan */
+	MADE_LIVE,   /* also one that was made ahead, or that a zygote bears, where the plan fits it
+		      */
+	MADE_SINGLE, /* the same, and its first order is its last */
+};
+
 /*
  * An island that lives on: it waits for orders (orders.h), and is the caller's to
- * kill and reap. One that was made ahead is taken where the plan fits it, unless cold. Nothing
- * is waited for: what comes of it is told on its control socket, command by command,
- * and launched_judge() is due when a command says MESSAGE_READY.
+ * kill and reap. Nothing is waited for: what comes of it is told on its control socket, command by
+ * command, and launched_judge() is due when a command says MESSAGE_READY.
  */
-int launcher_make_live(struct launcher *l, const struct plan *p, bool cold, struct launched *ret,
-		       struct cay_error *err);
+int launcher_make_live(struct launcher *l, const struct plan *p, enum made how,
+		       struct launched *ret, struct cay_error *err);
+
+/* For shelves and the above: by a zygote that is well. */
+int launcher_bear(struct launcher *l, struct zygote *z, const struct plan *p, bool single,
+		  struct launched *ret, struct cay_error *err);
 
 /* For zygote.c: the island on which an interpreter will serve. first_id is there already. */
 int launcher_make_zygote(struct launcher *l, const struct plan *p, const struct cgroups *cgroups,

@@ -233,6 +233,19 @@ static void end_all(void)
 		;
 }
 
+void orders_take_last(struct island *i)
+{
+	struct message m;
+	int fds[ORDER_FDS] = {-1, -1, -1, -1, -1};
+	size_t n_fds;
+	ssize_t n = msg_recv(i->control, &m, sizeof(m), fds, ORDER_FDS, &n_fds);
+
+	if (n != (ssize_t)sizeof(m) || m.kind != MESSAGE_ORDER || !(m.order.flags & ORDER_LAST))
+		_exit(125);
+	take_order(i, i->plan, &m, fds, n_fds);
+	i->ahead = false;
+}
+
 /* True: it was the last. */
 static bool obey(struct island *i, const struct plan *made_for)
 {

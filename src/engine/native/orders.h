@@ -26,3 +26,6 @@
  * on, to end what is left when the launcher is gone.
  */
 void orders_serve(struct island *i);
+
+/* The program's process, where it is there already: takes the order, which must be the last. */
+void orders_take_last(struct island *i);

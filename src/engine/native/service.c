@@ -63,7 +63,7 @@ static int do_run(struct service *s, const struct service_request *q, const stru
 		return cay_fail(err, CAY_E_INVALID, 0, "a run has no workspace that is kept");
 	if (find_user(s, q, fds[3], &room, &who, err) < 0)
 		return -1;
-	g = guest_new(s, q->island, q->flags & FLAG_COLD, p, who, err);
+	g = guest_new(s, q->island, (q->flags & FLAG_COLD) | ORDER_LAST, p, who, err);
 	if (!g)
 		return -1;
 	g->single = true;
@@ -387,6 +387,10 @@ static void on_stock(struct loop_timer *t)
 	struct cay_error unused;
 
 	launcher_tidy(&s->launcher);
+	if (rush_count(&s->rush, clock_now_ms()) >= s->cpus) {
+		(void)loop_after(s->loop, t, RUSH_MS);
+		return;
+	}
 	if (launcher_restock(&s->launcher, NETWORKS_READY, &unused) == 0) {
 		(void)loop_after(s->loop, t, 0);
 		return;
@@ -399,8 +403,13 @@ static void on_stock(struct loop_timer *t)
 static void on_tend(struct loop_timer *t)
 {
 	struct service *s = t->ctx;
-	int again_ms = zygotes_tend(&s->launcher);
+	bool news;
+	int again_ms = zygotes_tend(&s->launcher, &news);
 
+	if (news) {
+		shelves_retry(&s->launcher.shelves);
+		(void)loop_after(s->loop, &s->stock, 0);
+	}
 	if (again_ms >= 0)
 		(void)loop_after(s->loop, t, (uint64_t)again_ms);
 }
@@ -427,6 +436,7 @@ static int service_init(struct service *s, int sock, const struct service_config
 		return cay_fail(err, CAY_E_ENGINE, errno, "start the launcher");
 	if (launcher_keep_cgroups(&s->launcher, CGROUPS_READY, err) < 0)
 		return -1;
+	s->cpus = (size_t)sysconf(_SC_NPROCESSORS_ONLN);
 	launcher_tidy_later(&s->launcher);
 	if (s->launcher.many_ids && launcher_make_template(&s->launcher, err) < 0)
 		return -1;

@@ -2,6 +2,7 @@
 
 #include "base/attr.h"
 #include "engine/native/launcher.h"
+#include "engine/native/zygote.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -43,16 +44,28 @@ static void drop_shelf(struct shelves *s, size_t at)
 	s->items[at] = s->items[--s->n];
 }
 
+void shelves_retry(struct shelves *s)
+{
+	for (size_t n = 0; n < s->n; n++) {
+		struct shelf *f = s->items[n];
+
+		f->failed = false;
+		while (f->n > 0 && f->islands[0]->mother && !zygote_is_well(f->islands[0]->mother))
+			drop_oldest(s, f);
+	}
+}
+
 void shelves_done(struct launcher *l)
 {
 	while (l->shelves.n > 0)
 		drop_shelf(&l->shelves, l->shelves.n - 1);
 }
 
-static struct shelf *find(const struct shelves *s, const struct plan *p)
+static struct shelf *find(const struct shelves *s, const struct plan *p,
+			  const struct zygote_kind *kind)
 {
 	for (size_t n = 0; n < s->n; n++)
-		if (plan_fits_island(s->items[n]->plan, p))
+		if (s->items[n]->kind == kind && plan_fits_island(s->items[n]->plan, p))
 			return s->items[n];
 	return NULL;
 }
@@ -79,7 +92,8 @@ static size_t count(const struct shelves *s, bool stocked, size_t *ret_oldest)
 }
 
 /* NULL: no memory. */
-static struct shelf *remember(struct shelves *s, const struct plan *p, int64_t now_ms)
+static struct shelf *remember(struct shelves *s, const struct plan *p, struct zygote_kind *kind,
+			      int64_t now_ms)
 {
 	struct shelf *f;
 	size_t oldest;
@@ -94,6 +108,7 @@ static struct shelf *remember(struct shelves *s, const struct plan *p, int64_t n
 		free(f);
 		return NULL;
 	}
+	f->kind = kind;
 	f->used_ms = f->eased_ms = now_ms;
 	s->items[s->n++] = f;
 	return f;
@@ -117,15 +132,19 @@ int shelves_name(struct launcher *l, const struct plan *like, size_t n, int64_t 
 		 struct cay_error *err)
 {
 	struct shelves *s = &l->shelves;
+	struct zygote_kind *kind;
 	struct shelf *f;
 
 	if (plan_check(like, like->size, err) < 0)
 		return -1;
-	if (like->n_mounts > 0)
+	if (like->n_mounts > 0 && !plan_warm(like))
 		return cay_fail(err, CAY_E_INVALID, 0, "islands with mounts can't be made ahead");
-	f = find(s, like);
+	kind = zygote_kind_of(l, like);
+	if (plan_warm(like) && !kind)
+		return 0; /* none of them could be made */
+	f = find(s, like, kind);
 	if (!f)
-		f = remember(s, like, now_ms);
+		f = remember(s, like, kind, now_ms);
 	if (!f)
 		return cay_fail(err, CAY_E_INTERNAL, ENOMEM, "keep islands ready");
 	n = size_min(n, AHEAD_MAX);
@@ -136,16 +155,18 @@ int shelves_name(struct launcher *l, const struct plan *like, size_t n, int64_t 
 	return 0;
 }
 
-bool shelves_take(struct launcher *l, const struct plan *p, int64_t now_ms, struct launched *ret)
+bool shelves_take(struct launcher *l, const struct plan *p, struct zygote_kind *kind,
+		  int64_t now_ms, struct launched *ret)
 {
 	struct shelves *s = &l->shelves;
 	struct shelf *f;
 
-	if (p->n_mounts > 0 || p->size > ORDER_PLAN_MAX)
+	/* Those of a runtime that a zygote has are there with it. */
+	if ((p->n_mounts > 0 && !kind) || p->size > ORDER_PLAN_MAX)
 		return false;
-	f = find(s, p);
+	f = find(s, p, kind);
 	if (!f) {
-		(void)remember(s, p, now_ms); /* without memory it is not */
+		(void)remember(s, p, kind, now_ms); /* without memory it is not */
 		return false;
 	}
 	f->used_ms = now_ms;
@@ -157,7 +178,8 @@ bool shelves_take(struct launcher *l, const struct plan *p, int64_t now_ms, stru
 		*ret = *i;
 		free(i);
 		/* It is well if it has nothing to say yet. */
-		if (poll(&silent, 1, 0) == 0 && image_root_hold(l->image_store, p, &ret->image))
+		if (poll(&silent, 1, 0) == 0 && (!ret->mother || zygote_is_well(ret->mother)) &&
+		    image_root_hold(l->image_store, p, &ret->image))
 			return true;
 		launched_discard(ret);
 	}
@@ -202,13 +224,24 @@ bool shelves_ease_later(const struct shelves *s)
 	return false;
 }
 
+static int make_of_kind(struct launcher *l, const struct shelf *f, struct launched *ret,
+			struct cay_error *err)
+{
+	struct zygote *z = f->kind ? zygote_find(l, f->kind) : NULL;
+
+	if (!f->kind)
+		return launcher_make_live(l, f->plan, MADE_COLD, ret, err);
+	return z ? launcher_bear(l, z, f->plan, true, ret, err)
+		 : cay_fail(err, CAY_E_ENGINE, 0, "there is no zygote of that kind");
+}
+
 static int make_one(struct launcher *l, struct shelf *f, struct cay_error *err)
 {
 	struct launched *i = malloc(sizeof(*i));
 
 	if (!i)
 		return cay_fail(err, CAY_E_INTERNAL, ENOMEM, "make islands ahead");
-	if (launcher_make_live(l, f->plan, true, i, err) < 0) {
+	if (make_of_kind(l, f, i, err) < 0) {
 		free(i);
 		return -1;
 	}

@@ -35,9 +35,11 @@
 
 struct launched;
 struct launcher;
+struct zygote_kind;
 
 struct shelf {
 	struct plan *plan;                   /* what its islands are made for: plan_strip() */
+	struct zygote_kind *kind;            /* who bears them: zygote.h; NULL: the launcher */
 	struct launched *islands[AHEAD_MAX]; /* the oldest first */
 	size_t n, target;
 	size_t least;     /* 0: nobody has named it */
@@ -59,11 +61,16 @@ struct shelves {
 int shelves_name(struct launcher *l, const struct plan *like, size_t n, int64_t now_ms,
 		 struct cay_error *err);
 
-/* One for this plan, if there is such; and notes that it was asked for. */
-bool shelves_take(struct launcher *l, const struct plan *p, int64_t now_ms, struct launched *ret);
+/* One for this plan, by a zygote of this kind or (NULL) by none, if there is such; and notes that
+ * it was asked for. */
+bool shelves_take(struct launcher *l, const struct plan *p, struct zygote_kind *kind,
+		  int64_t now_ms, struct launched *ret);
 
 /* Makes one island, or takes one down. 0, 1 where nothing is to be done, or -1. */
 int shelves_restock(struct launcher *l, int64_t now_ms, struct cay_error *err);
+
+/* Some zygote has come or gone: what could not be made is tried again, what is out of date goes. */
+void shelves_retry(struct shelves *s);
 
 /* Whether there is something that goes with time: look again after SHELF_EASE_MS. */
 bool shelves_ease_later(const struct shelves *s);

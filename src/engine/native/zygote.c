@@ -21,10 +21,11 @@
 #define BIRTH_MS 2000
 
 /* Loading everything takes a second on a slow machine, if much of it is on no disk cache. */
-#define START_MS     30000
+#define START_MS      30000
 #define START_POLL_MS 20
-#define LOOK_MS      1000
-#define AGAIN_MS     10000 /* after one that failed */
+#define LOOK_MS       2000
+#define AGAIN_MS      2000 /* after one that failed; after each further twice as long */
+#define AGAIN_DOUBLES 9
 
 /*
  * All children of a zygote have the same addresses, and the same seed of their hashes. A new one
@@ -85,9 +86,17 @@ static void fade(struct zygote *z)
 	fd_closep(&z->sock); /* the interpreter ends by that */
 }
 
+/* What can't be started now, or ever, is tried less and less often. */
+static void put_off(struct zygote_kind *k)
+{
+	k->not_before_ms = now_ms() + ((uint64_t)AGAIN_MS << k->failures);
+	if (k->failures < AGAIN_DOUBLES)
+		k->failures++;
+}
+
 static void fail(struct zygote *z)
 {
-	z->kind->not_before_ms = now_ms() + AGAIN_MS;
+	put_off(z->kind);
 	fade(z);
 }
 
@@ -182,23 +191,30 @@ static void tend_start(struct zygote *z)
 	if (r == -EAGAIN && now_ms() - z->since_ms < START_MS)
 		return;
 	/* READY of the island comes first: until then nothing is known of its namespaces. */
-	if (r == 0 && m.kind == ZYGOTE_READY && z->namespaces[0] != 0)
+	if (r == 0 && m.kind == ZYGOTE_READY && z->namespaces[0] != 0) {
 		z->state = ZYGOTE_WAITS;
-	else
+		z->kind->failures = 0;
+	} else {
 		fail(z);
+	}
 }
 
-static void tend(struct zygote *z)
+/* False: it is no more. */
+static bool tend(struct zygote *z)
 {
+	const struct zygote_message look = {.kind = ZYGOTE_LOOK};
 	struct pollfd said = {.fd = z->sock, .events = POLLIN};
 
 	if (z->state == ZYGOTE_STARTS)
 		tend_start(z);
-	/* Nobody asked it for anything: it is gone. */
-	else if (z->state == ZYGOTE_WAITS && poll(&said, 1, 0) > 0)
+	/* Where nobody waits for an answer, its end is all it has to say. */
+	else if (z->state == ZYGOTE_WAITS &&
+		 (poll(&said, 1, 0) > 0 || msg_send(z->sock, &look, sizeof(look), NULL, 0) < 0))
 		fade(z);
-	if (z->state == ZYGOTE_FADES && z->n_children == 0)
-		zygote_free(z);
+	if (z->state != ZYGOTE_FADES || z->n_children > 0)
+		return true;
+	zygote_free(z);
+	return false;
 }
 
 static struct zygote *find_of(struct launcher *l, const struct zygote_kind *k)
@@ -210,13 +226,18 @@ static struct zygote *find_of(struct launcher *l, const struct zygote_kind *k)
 	return z;
 }
 
-int zygotes_tend(struct launcher *l)
+int zygotes_tend(struct launcher *l, bool *ret_news)
 {
 	int again = -1;
 
+	*ret_news = false;
+
 	for (struct zygote *z = l->zygotes, *next; z; z = next) {
+		enum zygote_state before = z->state;
+
 		next = z->next;
-		tend(z);
+		if (tend(z) && z->state != before)
+			*ret_news = true;
 	}
 	for (size_t n = 0; n < l->n_zygote_kinds; n++) {
 		struct zygote_kind *k = &l->zygote_kinds[n];
@@ -224,7 +245,7 @@ int zygotes_tend(struct launcher *l)
 
 		if (k->wanted && !find_of(l, k) && now_ms() >= k->not_before_ms &&
 		    zygote_start(l, k, &unused) < 0)
-			k->not_before_ms = now_ms() + AGAIN_MS;
+			put_off(k);
 		if (k->wanted)
 			again = LOOK_MS;
 	}
@@ -234,22 +255,45 @@ int zygotes_tend(struct launcher *l)
 	return again;
 }
 
-struct zygote *zygote_find(struct launcher *l, const struct plan *p)
+static bool same_mounts(const struct plan *a, const struct plan *b)
+{
+	if (a->n_mounts != b->n_mounts)
+		return false;
+	for (uint32_t n = 0; n < a->n_mounts; n++)
+		if (a->mounts[n].kind != MOUNT_OPERATOR || b->mounts[n].kind != MOUNT_OPERATOR ||
+		    strcmp(plan_str(a, a->mounts[n].source), plan_str(b, b->mounts[n].source)) != 0)
+			return false;
+	return true;
+}
+
+struct zygote_kind *zygote_kind_of(struct launcher *l, const struct plan *p)
 {
 	const char *set = plan_warm(p);
 
-	for (size_t n = 0; set && n < l->n_zygote_kinds; n++) {
+	if (!set || plan_image(p) || p->writable || p->uid != ISLAND_UID ||
+	    p->size > ORDER_PLAN_MAX)
+		return NULL;
+	for (size_t n = 0; n < l->n_zygote_kinds; n++) {
 		struct zygote_kind *k = &l->zygote_kinds[n];
-		struct zygote *z;
 
-		if (strcmp(k->set, set) != 0 ||
-		    strcmp(k->program, plan_first(p, p->argv)) != 0 || p->size > ORDER_PLAN_MAX)
-			continue;
-		k->wanted = true;
-		z = find_of(l, k);
-		return z && z->state == ZYGOTE_WAITS && z->n_children < ZYGOTE_CHILDREN ? z : NULL;
+		if (strcmp(k->set, set) == 0 && strcmp(k->program, plan_first(p, p->argv)) == 0 &&
+		    same_mounts(k->plan, p))
+			return k;
 	}
 	return NULL;
+}
+
+struct zygote *zygote_find(struct launcher *l, struct zygote_kind *k)
+{
+	struct zygote *z = find_of(l, k);
+
+	k->wanted = true;
+	return z && z->state == ZYGOTE_WAITS && z->n_children < ZYGOTE_CHILDREN ? z : NULL;
+}
+
+bool zygote_is_well(const struct zygote *z)
+{
+	return z->state == ZYGOTE_WAITS;
 }
 
 bool zygote_shares(const struct zygote *z, const uint64_t namespaces[NAMESPACES])
@@ -309,7 +353,8 @@ static int ask(struct zygote *z, const struct plan *p, const struct launched *i,
 	struct zygote_message m = {.kind = ZYGOTE_BEAR,
 				   .uid = i->uid,
 				   .gid = i->gid,
-				   .network = (uint32_t)i->network};
+				   .network = (uint32_t)i->network,
+				   .single = i->single};
 	int fds[3] = {theirs, self, i->cgroup.unified};
 	/* In one packet: it is walked only when it is whole. */
 	static uint64_t room[ZYGOTE_PACKET_MAX / sizeof(uint64_t) + 1];

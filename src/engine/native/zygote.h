@@ -17,8 +17,8 @@
  * What the launcher has to do otherwise: ids come out of a block that is mapped into the
  * zygote's user namespace, and the zygote maps them, because nobody else may; the island's cgroup
  * is one that the zygote may put its child into; and its end is told by its pidfd, as it is the
- * zygote's child. All of it lies in the PID namespace of the zygote's island, whose PID 1 ends with the
- * launcher: so does everything that was ever borne. A zygote's own end ends none of them.
+ * zygote's child. All of it lies in the PID namespace of the zygote's island, whose PID 1 ends with
+ * the launcher: so does everything that was ever borne. A zygote's own end ends none of them.
  *
  * Where there is none, or it does not answer, islands are made as ever.
  */
@@ -33,15 +33,18 @@
 enum zygote_word {
 	ZYGOTE_READY = 1, /* everything is loaded */
 	ZYGOTE_BEAR,      /* a plan follows; fds: control socket, launcher's pidfd, cgroup or not */
+	ZYGOTE_LOOK,      /* whether it is out of date: then it ends */
 	ZYGOTE_BORN,      /* fd: its pidfd */
 	ZYGOTE_FAILED,    /* error */
 };
 
 struct zygote_message {
 	uint32_t kind;
-	uint32_t first_id; /* of its ids, as the zygote's user namespace has them; 0: it has only one */
+	uint32_t first_id; /* of its ids, as the zygote's user namespace has them; 0: it has only
+			      one */
 	uint32_t uid, gid; /* with one id: what that is on the island */
 	uint32_t network;  /* enum network_way */
+	uint32_t single;   /* it is for one program */
 	struct cay_error error;
 };
 
@@ -57,14 +60,24 @@ struct zygote_kind {
 	/* The launcher's own. */
 	bool wanted;            /* somebody asked for one */
 	uint64_t not_before_ms; /* the last one failed: the next is started no sooner */
+	unsigned failures;      /* one after the other */
 };
 
-/* The zygote for this plan, if one is ready; where none is, one is wanted from now on. */
-struct zygote *zygote_find(struct launcher *l, const struct plan *p);
+/* The kind for this plan, or NULL: it starts cold. */
+struct zygote_kind *zygote_kind_of(struct launcher *l, const struct plan *p);
 
-/* Starts what is wanted, hears what those that start have to say, and ends those of no use. In how
- * many ms it wants to be called again; -1: when something is wanted. */
-int zygotes_tend(struct launcher *l);
+/* One of this kind that is well and has room; where there is none, one is wanted from now on. */
+struct zygote *zygote_find(struct launcher *l, struct zygote_kind *k);
+
+/* Whether it still bears: what waits on an island of one that does not is out of date. */
+bool zygote_is_well(const struct zygote *z);
+
+/*
+ * Starts what is wanted, hears what those that start have to say, and ends those of no use. In how
+ * many ms it wants to be called again; -1: when something is wanted. *ret_news: one is well now, or
+ * not any more.
+ */
+int zygotes_tend(struct launcher *l, bool *ret_news);
 
 /* Takes ids and a cgroup out of the zygote's for the island, before it is borne. */
 int zygote_provide(struct zygote *z, const struct plan *p, struct launched *i,
