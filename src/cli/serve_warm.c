@@ -16,6 +16,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 
 #define LANGUAGE "python"
 #define MODULE   "_cay_warm.so"
@@ -87,16 +89,30 @@ static int add_kind(const struct settings *s, const struct runtime *rt, const st
 	return 0;
 }
 
-/* To be read, not only to be known. */
+/*
+ * A copy: what is mapped has its path in /proc/self/maps, for every program to read, and where cay
+ * is installed is none of their business.
+ */
 static int open_module(void)
 {
-	_cleanup_(fd_closep) int path = helper_open(MODULE);
+	_cleanup_(fd_closep) int path = helper_open(MODULE), file = -1;
 	char name[64];
+	struct stat st;
+	void *data;
+	int fd;
 
 	if (path < 0)
 		return -1;
-	(void)snprintf(name, sizeof(name), "/proc/self/fd/%d", path);
-	return open(name, O_RDONLY | O_CLOEXEC);
+	(void)snprintf(name, sizeof(name), "/proc/self/fd/%d", path); /* it is only known by path */
+	file = open(name, O_RDONLY | O_CLOEXEC);
+	if (file < 0 || fstat(file, &st) < 0)
+		return -1;
+	data = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, file, 0);
+	if (data == MAP_FAILED)
+		return -1;
+	fd = fd_sealed("python", data, (size_t)st.st_size);
+	(void)munmap(data, (size_t)st.st_size);
+	return fd;
 }
 
 static int add_sets(const struct settings *s, const struct runtime *rt, const struct image *image,
