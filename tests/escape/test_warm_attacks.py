@@ -300,10 +300,10 @@ def test_chance_is_not_shared(warm_daemon, modules):
     daemon, code = warm_daemon, CHANCES[modules]
     if daemon.run(code, cold=True)["exit_code"] != 0:
         must_work(f"{modules}: its modules are not installed")
-    warm_up(daemon, code, f"warm:{modules}")
+    warm_up(daemon, code)
     with concurrent.futures.ThreadPoolExecutor(4) as pool:
         done = list(pool.map(daemon.run, [code] * 12))
-    assert {r["start"] for r in done} == {f"warm:{modules}"}
+    assert all(r["start"].startswith("warm:") for r in done)
     drawn = [json.loads(r["stdout"]) for r in done]
     for n, one in enumerate(zip(*drawn)):
         assert len({str(v) for v in one}) == len(drawn), (n, one)
