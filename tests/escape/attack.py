@@ -55,7 +55,7 @@ ATTACKS = {
         18: ("IPC, sockets, queues, keys, locks, files of the host and of neighbours",
              "not there; but inotify and flock on `/usr` **work**: a limit"),
         19: ("dumps a huge core", "no file, no handler"),
-        36: ("leaves something in a cloned interpreter for the next run, looks for the one it was cloned from and for "
+        37: ("leaves something in a cloned interpreter for the next run, looks for the one it was cloned from and for "
              "other clones", "nothing is seen, nothing is reached"),
     },
     "Out of the limits": {

@@ -52,9 +52,9 @@ def with_options(cay, *options):
 
 @pytest.fixture(scope="session")
 def warm_daemon(scratch, nothing_left_at_the_end):
-    """With a zygote that bears."""
+    """With zygotes that bear: one for what needs little, and one for what imports more."""
     maker = Maker(scratch)
-    yield warm_up(maker())
+    yield warm_up(warm_up(maker()), "import uuid, logging, threading")
     maker.end()
 
 

@@ -1,4 +1,4 @@
-"""Attack 36: an interpreter that was cloned, against the next clone, against others, and against where it came from."""
+"""Attack 37: an interpreter that was cloned, against the next clone, against others, and against where it came from."""
 
 import concurrent.futures
 import json
@@ -33,7 +33,7 @@ MARKS = {
     "a file mode mask": ("os.umask(0o77)", "os.umask(0o77) == 0o77"),
     "a limit": ("resource.setrlimit(resource.RLIMIT_CORE, (0, 0)); resource.setrlimit(resource.RLIMIT_NOFILE, (99, 99))",
                 "resource.getrlimit(resource.RLIMIT_NOFILE)[0] == 99"),
-    "a nice value": ("os.nice(3)", "os.nice(0) == 3"),
+    "a nice value": ("os.nice(1)", "os.nice(0) != os.getpriority(os.PRIO_PROCESS, 1)"),
     "a recursion limit": ("sys.setrecursionlimit(777)", "sys.getrecursionlimit() == 777"),
     "a socket's time": ("socket.setdefaulttimeout(7)", "socket.getdefaulttimeout() == 7"),
     "a warning's filter": ("warnings.filterwarnings('ignore', 'evil')", "'evil' in str(warnings.filters)"),
@@ -97,7 +97,7 @@ def marks_seen(cay, leave):
     return json.loads(cay.run("-c", code + "print(json.dumps(look()))").ok().text)
 
 
-@attack(36)
+@attack(37)
 def test_nothing_is_left_for_the_next_run(warm):
     """Changes all that an interpreter and an island have, for the next one."""
     assert marks_seen(warm, leave=False) == []
@@ -107,7 +107,7 @@ def test_nothing_is_left_for_the_next_run(warm):
     told(f"{len(MARKS)} ways: none is seen")
 
 
-@attack(36)
+@attack(37)
 def test_the_zygote_can_not_be_reached(warm):
     """Looks for the process that it was cloned from, signals, traces and reads it, and its own init."""
     results = tries(warm, """
@@ -128,7 +128,7 @@ del results['pidfd 1']  # its own init has a pidfd, which is good for nothing: P
     assert_refused(results, "ESRCH", "ENOENT", "EPERM", "EACCES", "EINVAL")
 
 
-@attack(36)
+@attack(37)
 def test_nothing_of_the_zygote_is_in_sight(warm):
     """Lists processes, fds, sockets, mounts and mappings."""
     seen = json.loads(warm.run("-c", """
@@ -173,7 +173,7 @@ def sleepers(daemon, count):
     return ids
 
 
-@attack(36)
+@attack(37)
 def test_clones_share_no_ids_and_no_namespaces(warm):
     """Runs beside others of the same zygote: as whom, and in which namespaces."""
     daemon = warm.daemon
@@ -198,7 +198,7 @@ def test_clones_share_no_ids_and_no_namespaces(warm):
             daemon.delete(f"/v1/runs/{run}")
 
 
-@attack(36)
+@attack(37)
 def test_clones_are_confined_as_others(warm):
     """Looks for capabilities, a privilege to gain, and a filter that is missing."""
     daemon = warm.daemon
@@ -213,7 +213,7 @@ def test_clones_are_confined_as_others(warm):
         daemon.delete(f"/v1/runs/{run}")
 
 
-@attack(36)
+@attack(37)
 def test_ids_of_the_zygote_and_of_others(warm):
     """Becomes the zygote's root or a neighbour, by name, by number and by files."""
     results = tries(warm, """
@@ -264,7 +264,7 @@ ENDS = {
 }
 
 
-@attack(36)
+@attack(37)
 @pytest.mark.parametrize("code", ENDS.values(), ids=ENDS)
 def test_strange_ends(warm, code):
     """Ends in ways that nobody expects: kills, crashes, stops, exhausts."""
@@ -293,17 +293,17 @@ print(json.dumps([numpy.random.random(), numpy.random.default_rng().random(), in
 }
 
 
-@attack(36)
+@attack(37)
 @pytest.mark.parametrize("modules", CHANCES)
 def test_chance_is_not_shared(warm_daemon, modules):
     """Guesses the random numbers of the next run by those of its own."""
     daemon, code = warm_daemon, CHANCES[modules]
     if daemon.run(code, cold=True)["exit_code"] != 0:
         must_work(f"{modules}: its modules are not installed")
-    warm_up(daemon, code, f"warm:{modules}")
+    warm_up(daemon, code)
     with concurrent.futures.ThreadPoolExecutor(4) as pool:
         done = list(pool.map(daemon.run, [code] * 12))
-    assert {r["start"] for r in done} == {f"warm:{modules}"}
+    assert all(r["start"].startswith("warm:") for r in done)
     drawn = [json.loads(r["stdout"]) for r in done]
     for n, one in enumerate(zip(*drawn)):
         assert len({str(v) for v in one}) == len(drawn), (n, one)

@@ -5,9 +5,10 @@ import pathlib
 import re
 import shutil
 import tempfile
+import time
 
 from daemon import Daemon
-from support import Cay, STRANGER, family, must_work, new_traces, traces
+from support import Cay, STRANGER, family, must_work, traces
 
 
 def belongs(trace, pids):
@@ -17,10 +18,16 @@ def belongs(trace, pids):
 
 
 def left_behind(before, tmp, grace=5.0):
-    """What is there now, was not, and is of no daemon that lives."""
-    left = new_traces(before, tmp, grace)
-    others = set().union(*(family(d.process.pid) for d in Maker.every if d.process.poll() is None))
-    return sorted(trace for trace in left if not belongs(trace, others))
+    """What is there now, was not, and is of no daemon that lives; given a moment, as a daemon's come and go, too."""
+    def left():
+        new = traces(tmp) - before
+        others = set().union(*(family(d.process.pid) for d in Maker.every if d.process.poll() is None))
+        return {trace for trace in new if not belongs(trace, others)}
+    end, found = time.monotonic() + grace, left()
+    while found and time.monotonic() < end:
+        time.sleep(0.02)
+        found &= left()
+    return sorted(found)
 
 
 class Maker:

@@ -1,5 +1,6 @@
 """A daemon's zygotes, as the host sees them: each the child of its island's init, which is the launcher's."""
 
+import collections
 import dataclasses
 import os
 import pathlib
@@ -26,14 +27,25 @@ def status(pid, field):
     return re.search(rf"^{field}:\s+(.*)$", text, re.M)[1]
 
 
+def _waits(command_lines):
+    """Whether an island has its two processes, and the second is no program yet."""
+    return [line.rstrip(b"\0") for line in command_lines] == [b"cay: init"] * 2
+
+
 @dataclasses.dataclass(frozen=True)
 class Zygote:
     init: int  # PID 1 of its island
     pid: int  # the interpreter
 
     def borne(self):
-        """All that runs on islands that it bore, also when it is dead."""
-        return {int(pid) for pid in family(self.init)} - {self.init, self.pid}
+        """All that runs on islands that it bore, also when it is dead; but not those that wait for a program."""
+        islands = collections.defaultdict(dict)
+        for pid in {int(pid) for pid in family(self.init)} - {self.init, self.pid}:
+            try:
+                islands[os.readlink(f"/proc/{pid}/ns/pid")][pid] = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes()
+            except OSError:  # it ended meanwhile
+                continue
+        return {pid for island in islands.values() if not _waits(island.values()) for pid in island}
 
     def rss(self):
         return int(status(self.pid, "VmRSS").split()[0]) * 1024
@@ -65,8 +77,9 @@ def started(daemon, start):
     return daemon.metric(f'cay_runs_started_total{{start="{start}"}}')
 
 
-def warm_up(daemon, code="pass", start="warm:default"):
-    wait_until(lambda: daemon.run(code)["start"] == start, 20, f"a start that is {start}")
+def warm_up(daemon, code="pass", start="warm:"):
+    """start: or how it begins."""
+    wait_until(lambda: daemon.run(code)["start"].startswith(start), 20, f"a start that is {start}")
     return daemon
 
 

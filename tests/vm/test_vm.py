@@ -24,15 +24,19 @@ UNAVAILABLE = 77  # tests/vm/run
 CHOICE = ["tests/escape/test_limit_attacks.py", "tests/escape/test_fence_attacks.py",
           "tests/escape/test_init_attacks.py", "tests/escape/test_leak_attacks.py",
           "tests/escape/test_network_attacks.py", "tests/escape/test_workspace_attacks.py",
-          "-k", "((not user and not workspace and not (inside and limit_attacks)) or init_attacks "
+          "tests/escape/test_warm_attacks.py",
+          "-k", "((not user and not workspace and not warm and not (inside and limit_attacks)) or init_attacks "
+          "or (warm_attacks and not science) "
           "or (swapped_after and root)) and not IMPOSSIBLE"]
 # 65,536 mappings take longer there than the run may; its /usr has links that lead nowhere.
 IMPOSSIBLE = "(exhaustion and (mappings or watches))"
 # The rest of the attacks on limits is about time and death, which no delegation changes.
 DELEGATED = ["-k", "not test_delegated or memory or process or cpu or killed or raise or default_run or doctor"]
 
-ESCAPE = ["tests/escape", "-k", "not IMPOSSIBLE"] if SOAK else CHOICE
-SERVE = "root and not packages and not compile and not starved" + ("" if SOAK else " and not terminals_and_pipes")
+ESCAPE = ["tests/escape", "-k", "not IMPOSSIBLE and not science"] if SOAK else CHOICE
+# What science needs is not installed there.
+SERVE = ("(root or test_warm) and not user and not set_of_its_own and not packages and not compile and not starved"
+         + ("" if SOAK else " and not terminals_and_pipes"))
 # What leaves an island is the kernel's part before it is cay-egress's.
 EGRESS = ["tests/escape/test_egress_attacks.py", "-k",
           "not user and (addresses or rebinding or test_udp or other_protocols or death or rules_that)"]
