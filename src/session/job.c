@@ -104,6 +104,8 @@ static int launch(struct job *j, enum job_step step, struct cay_error *err)
 	j->command = 0;
 	if (job_io_open(j, step != STEP_COMPILE && j->order.body->stdin_len > 0, o.fds, err) < 0)
 		return -1;
+	if (flags & FLAG_TELL_READY)
+		job_io_hold(j);
 	if (step == STEP_RUN)
 		r = islands_run(j->ref, &o, j->order.engine->sandboxed ? NULL : &bare, err);
 	else
@@ -330,6 +332,7 @@ static void note_ready(struct job *j, const struct service_report *r)
 		job_go_on(j);
 	else if (j->events->started)
 		j->events->started(j);
+	job_io_go_on(j);
 }
 
 /* The compiler's and the program's. */
@@ -344,6 +347,7 @@ static void add_usage(struct usage *sum, const struct usage *u)
 
 static void note_end(struct job *j, const struct service_report *r)
 {
+	job_io_go_on(j); /* one that never said it had started */
 	j->reported = true;
 	j->status = r->status;
 	/* What we asked for is why, whatever was noticed on the way. */

@@ -69,6 +69,9 @@ void job_fail(struct job *j, const struct cay_error *err);
 
 /* job_io.c: pipes of a program, their bytes, and their end. */
 int job_io_open(struct job *j, bool with_input, int ret_theirs[3], struct cay_error *err);
+/* What it prints waits until it is known to have started, which is told of first. */
+void job_io_hold(struct job *j);
+void job_io_go_on(struct job *j);
 bool job_io_ended(const struct job *j);
 void job_io_leave(struct job *j); /* what is still open goes on being read by nobody's hand */
 void job_io_close(struct job *j);

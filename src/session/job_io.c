@@ -92,6 +92,20 @@ void job_resume(struct job *j, enum stream which)
 	s->paused = false;
 }
 
+void job_io_hold(struct job *j)
+{
+	for (int n = 0; n < STREAMS; n++) {
+		loop_remove(j->place.loop, &j->streams[n].in);
+		j->streams[n].paused = true;
+	}
+}
+
+void job_io_go_on(struct job *j)
+{
+	for (int n = 0; n < STREAMS; n++)
+		job_resume(j, (enum stream)n);
+}
+
 void job_io_leave(struct job *j)
 {
 	for (int n = 0; n < STREAMS; n++) {

@@ -251,8 +251,7 @@ def test_another_content_of_a_module(make_daemon, root):
         assert (daemon.run(code)["stdout"], start(daemon, code)) == ("1\n", WARM)
         [zygote] = zygotes(daemon)
         path.write_text("VALUE = 22\n")
-        time.sleep(1.1)  # it is looked at once a second
-        assert daemon.run(code)["stdout"] == "22\n"
+        wait_until(lambda: daemon.run(code)["stdout"] == "22\n", 10, "the new content")  # looked at each two seconds
         wait_until(lambda: start(daemon, code) == WARM, 20, "a new zygote")
         assert daemon.run(code)["stdout"] == "22\n" and zygotes(daemon) != [zygote]
 
