@@ -53,8 +53,8 @@ const struct step island_steps[] = {
 	{"cgroup", STEP_INIT, confine_cgroup, EVERYONE},
 	{"cgroup namespace", STEP_INIT, confine_cgroup_namespace, NOT_ZYGOTE},
 	{"scratch", STEP_INIT, layout_scratch, EVERYONE},
-	{"machine", STEP_INIT, layout_sys, EVERYONE},
-	{"terminals", STEP_INIT, layout_devpts, EVERYONE},
+	{"machine", STEP_INIT, layout_sys, NOT_ZYGOTE},
+	{"terminals", STEP_INIT, layout_devpts, NOT_ZYGOTE},
 	{"mounts", STEP_INIT, layout_mounts, EVERYONE},
 	{"pivot", STEP_INIT, layout_enter, EVERYONE},
 

@@ -270,29 +270,38 @@ static bool make_room(struct shelves *s, const struct shelf *f)
 	return true;
 }
 
-int shelves_restock(struct launcher *l, int64_t now_ms, struct cay_error *err)
+/* Of those that are short, and not only because none can be made, the one last asked for. */
+static struct shelf *find_lacking(const struct shelves *s)
 {
-	struct shelves *s = &l->shelves;
-	struct shelf *lacking = NULL, *rich = NULL;
+	struct shelf *lacking = NULL;
 
-	ease_all(s, now_ms);
 	for (size_t n = 0; n < s->n; n++) {
 		struct shelf *f = s->items[n];
 
-		if (f->n > f->target)
-			rich = f;
-		else if (f->n < f->target && !f->failed &&
-			 (!lacking || f->used_ms > lacking->used_ms))
+		if (f->n < f->target && !f->failed && (!lacking || f->used_ms > lacking->used_ms))
 			lacking = f;
 	}
-	if (lacking && s->n_islands < room_for_all(s)) {
-		int r = make_one(l, lacking, err);
+	return lacking;
+}
 
-		lacking->failed = r < 0;
-		return r;
+int shelves_restock(struct launcher *l, int64_t now_ms, struct cay_error *err)
+{
+	struct shelves *s = &l->shelves;
+	struct shelf *lacking, *rich = NULL;
+	int r = 1;
+
+	ease_all(s, now_ms);
+	while ((lacking = find_lacking(s)) && s->n_islands < room_for_all(s)) {
+		r = make_one(l, lacking, err);
+		if (r == 0)
+			return 0;
+		lacking->failed = true; /* the others are not to suffer for it */
 	}
+	for (size_t n = 0; n < s->n; n++)
+		if (s->items[n]->n > s->items[n]->target)
+			rich = s->items[n];
 	if (!rich)
-		return lacking && make_room(s, lacking) ? 0 : 1;
+		return lacking && make_room(s, lacking) ? 0 : r;
 	drop_oldest(s, rich);
 	return 0;
 }

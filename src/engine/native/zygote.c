@@ -3,6 +3,7 @@
 #include "base/attr.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/log.h"
 #include "base/parse.h"
 #include "engine/native/island.h"
 #include "engine/native/stock.h"
@@ -87,16 +88,18 @@ static void fade(struct zygote *z)
 }
 
 /* What can't be started now, or ever, is tried less and less often. */
-static void put_off(struct zygote_kind *k)
+static void put_off(struct zygote_kind *k, const char *why)
 {
+	log_warning("an interpreter could not be started ahead: its runs start cold", "set", k->set,
+		    "program", k->program, "why", why);
 	k->not_before_ms = now_ms() + ((uint64_t)AGAIN_MS << k->failures);
 	if (k->failures < AGAIN_DOUBLES)
 		k->failures++;
 }
 
-static void fail(struct zygote *z)
+static void fail(struct zygote *z, const char *why)
 {
-	put_off(z->kind);
+	put_off(z->kind, why);
 	fade(z);
 }
 
@@ -144,20 +147,23 @@ static int zygote_start(struct launcher *l, struct zygote_kind *k, struct cay_er
 }
 
 /* -1: it is not what it must be. */
-static int hear_island(struct zygote *z)
+static int hear_island(struct zygote *z, struct cay_error *err)
 {
 	struct pollfd said = {.fd = z->island.control, .events = POLLIN};
-	struct cay_error err;
 	struct message m;
 
 	while (poll(&said, 1, 0) > 0) {
 		if (!launcher_listen(z->island.control, &m, NULL))
+			return cay_fail(err, CAY_E_ENGINE, 0, "its island ended");
+		if (m.kind == MESSAGE_FAILED) {
+			*err = m.error;
 			return -1;
-		if (m.kind == MESSAGE_READY &&
-		    facts_check_zygote(&m.facts, z->launcher->own_namespaces, &err) == 0)
-			memcpy(z->namespaces, m.facts.namespaces, sizeof(z->namespaces));
-		else
-			return -1; /* failed, ended, or is not confined */
+		}
+		if (m.kind != MESSAGE_READY)
+			return cay_fail(err, CAY_E_ENGINE, 0, "it ended while it was started");
+		if (facts_check_zygote(&m.facts, z->launcher->own_namespaces, err) < 0)
+			return -1;
+		memcpy(z->namespaces, m.facts.namespaces, sizeof(z->namespaces));
 	}
 	return 0;
 }
@@ -186,11 +192,16 @@ static int hear(const struct zygote *z, int timeout_ms, struct zygote_message *r
 
 static void tend_start(struct zygote *z)
 {
+	struct cay_error err;
 	struct zygote_message m;
-	int fd, r = hear_island(z);
+	int fd, r;
 
-	if (r == 0)
-		r = hear(z, 0, &m, &fd);
+	if (hear_island(z, &err) < 0) {
+		fail(z, err.text);
+		return;
+	}
+	r = hear(z, 0, &m, &fd);
+	fd_closep(&fd);
 	if (r == -EAGAIN && now_ms() - z->since_ms < START_MS)
 		return;
 	/* READY of the island comes first: until then nothing is known of its namespaces. */
@@ -198,7 +209,7 @@ static void tend_start(struct zygote *z)
 		z->state = ZYGOTE_WAITS;
 		z->kind->failures = 0;
 	} else {
-		fail(z);
+		fail(z, r == 0 && m.kind == ZYGOTE_FAILED ? m.error.text : "it did not get ready");
 	}
 }
 
@@ -244,11 +255,11 @@ int zygotes_tend(struct launcher *l, bool *ret_news)
 	}
 	for (size_t n = 0; n < l->n_zygote_kinds; n++) {
 		struct zygote_kind *k = &l->zygote_kinds[n];
-		struct cay_error unused;
+		struct cay_error err;
 
 		if (k->wanted && !find_of(l, k) && now_ms() >= k->not_before_ms &&
-		    zygote_start(l, k, &unused) < 0)
-			put_off(k);
+		    zygote_start(l, k, &err) < 0)
+			put_off(k, err.text);
 		if (k->wanted)
 			again = LOOK_MS;
 	}
