@@ -39,10 +39,10 @@ unit: build-test/build.ninja
 	@meson test -C build-test --no-rebuild --print-errorlogs --num-processes 2
 
 # In two parts that take about equally long, for `make test`. Docker is asked for in one of them alone.
-INTEGRATION_1 = tests/house tests/integration tests/conformance tests/api tests/serve tests/programs
+INTEGRATION_1 = tests/house tests/integration tests/conformance tests/api tests/serve tests/programs tests/warm
 INTEGRATION_2 = tests/egress tests/images tests/escape tests/faults tests/places tests/vm
 integration: all build-test/build.ninja
-	@ninja -C build-test --quiet tests/fault tests/resident tests/api_server tests/lay_wires
+	@ninja -C build-test --quiet tests/fault tests/resident tests/api_server tests/lay_wires tests/plain_warm.so
 	@CAY_BIN=$(CURDIR)/build/cay /usr/bin/python3 -m pytest -q -p no:cacheprovider \
 		$(INTEGRATION_1) $(INTEGRATION_2) $(TESTS)
 

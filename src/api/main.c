@@ -284,8 +284,8 @@ static int start(struct daemon *d, struct cay_error *err)
 								  .unable = on_unable,
 								  .ctx = api},
 				       err);
-	if (!api->sandboxes || sandboxes_count(api, err) < 0 || keep_ready(api, err) < 0 || keep_warm(api, err) < 0 ||
-	    start_server(api, tcp, err) < 0)
+	if (!api->sandboxes || sandboxes_count(api, err) < 0 || keep_ready(api, err) < 0 ||
+	    keep_warm(api, err) < 0 || start_server(api, tcp, err) < 0)
 		return -1;
 	return confine(api, err);
 }

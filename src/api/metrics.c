@@ -23,6 +23,7 @@
 #define TEXT_MAX_BYTES (1u << 20)
 #define LANGUAGES_MAX  64 /* of the table, and "none" for a bare argv */
 #define OPERATIONS_MAX 128
+#define STARTS_MAX     32 /* cold, and by which set of the operator's; those behind are the last's */
 
 /* Upper ends in ms; behind the last is infinity. */
 static const double ends_ms[] = {1,   2.5,  5,    10,   25,    50,    100,   250,
@@ -40,8 +41,15 @@ struct operation {
 	uint64_t classes[6]; /* by the first digit of the status; 0: the client left */
 };
 
+struct start {
+	char name[RESULT_START_SIZE];
+	uint64_t count;
+};
+
 struct metrics {
 	uint64_t runs[STATUSES][LANGUAGES_MAX];
+	struct start starts[STARTS_MAX];
+	size_t n_starts;
 	struct histogram run_times;
 	struct operation operations[OPERATIONS_MAX];
 	size_t n_operations;
@@ -78,10 +86,27 @@ static size_t language_number(const char *name)
 	return 0;
 }
 
-void metrics_run(struct metrics *m, const struct run_record *r)
+static struct start *start_of(struct metrics *m, const char *name)
+{
+	struct start *s = m->starts;
+
+	while (s < m->starts + m->n_starts && strcmp(s->name, name) != 0)
+		s++;
+	if (s == m->starts + STARTS_MAX)
+		return s - 1;
+	if (s == m->starts + m->n_starts) {
+		(void)snprintf(s->name, sizeof(s->name), "%s", name);
+		m->n_starts++;
+	}
+	return s;
+}
+
+void metrics_run(struct metrics *m, const struct run_record *r, const char *start)
 {
 	m->runs[r->status][language_number(r->language)]++;
 	observe(&m->run_times, r->wall_ms);
+	if (start)
+		start_of(m, start)->count++;
 }
 
 static struct operation *operation_of(struct metrics *m, const struct route *route)
@@ -166,6 +191,11 @@ static void put_runs(struct page_text *p, const struct metrics *m)
 				    "cay_runs_total{status=\"%s\",language=\"%s\"} %" PRIu64 "\n",
 				    status_name((enum status)s), l ? languages[l - 1].name : "none",
 				    m->runs[s][l]);
+	head(p, "cay_runs_started_total", "counter",
+	     "Programs that have run, by what started them.");
+	for (size_t i = 0; i < m->n_starts; i++)
+		put(p, "cay_runs_started_total{start=\"%s\"} %" PRIu64 "\n", m->starts[i].name,
+		    m->starts[i].count);
 	head(p, "cay_run_seconds", "histogram", "How long runs took, from start to end.");
 	put_histogram(p, "cay_run_seconds", "", &m->run_times);
 }

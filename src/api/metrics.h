@@ -1,6 +1,7 @@
 /*
  * metrics.h: GET /metrics, in the text format of Prometheus. What can be a label is
- * bounded: statuses, languages, error codes and operations are tables of ours.
+ * bounded: statuses, languages, error codes and operations are tables of ours, and what runs are
+ * started by is the operator's.
  */
 #pragma once
 
@@ -16,8 +17,8 @@ extern const struct route route_metrics;
 struct metrics *metrics_new(void);
 void metrics_free(struct metrics *m);
 
-/* A run has ended. */
-void metrics_run(struct metrics *m, const struct run_record *r);
+/* A run has ended; start: result_start(), NULL where there is no result. */
+void metrics_run(struct metrics *m, const struct run_record *r, const char *start);
 
 /* An exchange is over. */
 void metrics_exchange(struct metrics *m, const struct exchange *x);

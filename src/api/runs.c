@@ -177,14 +177,14 @@ static void remember(struct run_entry *e, const struct json *j)
 	keeper_trim(e->runs->api);
 }
 
-static void account(struct run_entry *e)
+static void account(struct run_entry *e, const struct result *res)
 {
 	struct api *api = e->runs->api;
 	const struct run_record *r = &e->record;
 
 	/* A sandbox's is counted as a whole: what it leaves running, and terminals, too. */
 	quota_end_run(api->quota, &r->owner, e->on ? 0 : r->cpu_ms, clock_now_ms());
-	metrics_run(api->metrics, r);
+	metrics_run(api->metrics, r, res ? result_start(res) : NULL);
 	if (events_followed(api))
 		event_publish(api, "run.ended", &r->owner, run_json(r));
 }
@@ -197,7 +197,7 @@ static void on_ended(struct job *j, const struct result *res, const struct cay_e
 
 	fill_record(&e->record, res, err);
 	remember(e, json);
-	account(e);
+	account(e, res);
 	run_stream_end(&e->stream, res ? "result" : "error", json, err);
 	if (e->ended)
 		e->ended(e->ctx, take_ptr(&json), res ? NULL : err);

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/openat2.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -135,6 +136,19 @@ int fd_create_file_at(int dir_fd, const char *path, const void *data, size_t len
 	if (fchmod(fd, mode) < 0)
 		return -errno;
 	return fd_write_all(fd, data, len);
+}
+
+int fd_open_within(int dir_fd, const char *path, int flags, uint64_t resolve)
+{
+	const struct open_how how = {.flags = (uint64_t)(unsigned)flags | O_CLOEXEC,
+				     .resolve = resolve};
+	long fd;
+
+	/* Whoever renames anything on this machine while a ".." is looked up. */
+	do
+		fd = syscall(SYS_openat2, dir_fd, path, &how, sizeof(how));
+	while (fd < 0 && (errno == EAGAIN || errno == EINTR));
+	return fd < 0 ? -errno : (int)fd;
 }
 
 int fd_set_nonblock(int fd, int on)

@@ -33,6 +33,9 @@ ssize_t fd_read_text_at(int dir_fd, const char *path, char *text, size_t size);
 /* Creates or truncates, writes all, sets mode. */
 int fd_create_file_at(int dir_fd, const char *path, const void *data, size_t len, mode_t mode);
 
+/* Opens by openat2(2); resolve: RESOLVE_…, which says where links may lead. */
+int fd_open_within(int dir_fd, const char *path, int flags, uint64_t resolve);
+
 int fd_set_nonblock(int fd, int on);
 
 /* The path the kernel knows for this fd, by /proc/self/fd. -ENAMETOOLONG if it does not fit. */

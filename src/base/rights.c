@@ -1,9 +1,20 @@
 #include "base/rights.h"
 
 #include <errno.h>
+#include <pwd.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#define API_USER "cay"
+
+void rights_of_api(uid_t *ret_uid, gid_t *ret_gid)
+{
+	const struct passwd *p = getpwnam(API_USER);
+
+	*ret_uid = p && p->pw_uid != 0 ? p->pw_uid : RIGHTS_ID_API;
+	*ret_gid = p && p->pw_gid != 0 ? p->pw_gid : RIGHTS_ID_API;
+}
 
 int rights_drop(uid_t uid, gid_t gid)
 {

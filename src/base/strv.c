@@ -70,6 +70,17 @@ static char **find_env(const struct strv *v, const char *name)
 	return NULL;
 }
 
+static int compare(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+void strv_sort(struct strv *v)
+{
+	if (v->len > 0)
+		qsort(v->items, v->len, sizeof(*v->items), compare);
+}
+
 bool strv_has(const struct strv *v, const char *s)
 {
 	for (size_t i = 0; i < v->len; i++)

@@ -22,6 +22,9 @@ int strv_addf(struct strv *v, const char *fmt, ...) __attribute__((format(printf
 
 bool strv_has(const struct strv *v, const char *s);
 
+/* By their bytes. */
+void strv_sort(struct strv *v);
+
 /* Sets NAME=VALUE in an environment list; a later value replaces an earlier one. */
 int strv_set_env(struct strv *v, const char *name, const char *value);
 

@@ -49,7 +49,18 @@ static void print_table(const struct probe *p, size_t n, bool ok)
 				  : "A default run can't be fully enforced: see FAIL above.");
 }
 
-static int print_json(const struct probe *p, size_t n, bool ok)
+static struct json *store_json(const struct probe_store *s)
+{
+	struct json *o = json_new_object();
+
+	json_set_str(o, "store", s->store);
+	json_set_int(o, "count", (int64_t)s->images);
+	json_set_int(o, "bytes", (int64_t)s->bytes);
+	json_set_int(o, "budget_bytes", (int64_t)s->budget_bytes);
+	return o;
+}
+
+static int print_json(const struct probe *p, size_t n, const struct probe_store *s, bool ok)
 {
 	struct json *o = json_new_object(), *list = json_new_array();
 
@@ -66,6 +77,7 @@ static int print_json(const struct probe *p, size_t n, bool ok)
 	}
 	json_set_bool(o, "ok", ok);
 	json_set(o, "controls", list);
+	json_set(o, "images", store_json(s));
 	return cli_print_json(o);
 }
 
@@ -86,17 +98,18 @@ static int clean(bool json)
 static int examine(bool json)
 {
 	struct probe *probes = calloc(PROBES_MAX, sizeof(*probes));
+	struct probe_store store;
 	bool ok = true;
 	int r = 0;
 	size_t n;
 
 	if (!probes)
 		return EXIT_OURS;
-	n = probe_all(probes);
+	n = probe_all(probes, &store);
 	for (size_t i = 0; i < n; i++)
 		ok &= probes[i].ok || !probes[i].required;
 	if (json)
-		r = print_json(probes, n, ok);
+		r = print_json(probes, n, &store, ok);
 	else
 		print_table(probes, n, ok);
 	free(probes);

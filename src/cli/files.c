@@ -354,11 +354,6 @@ struct walk {
 	uint64_t bytes;
 };
 
-static int by_name(const void *a, const void *b)
-{
-	return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
 static int list_names(int dir, struct strv *ret)
 {
 	DIR *d = fd_opendir_again(dir);
@@ -370,8 +365,7 @@ static int list_names(int dir, struct strv *ret)
 		if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
 			r = strv_add(ret, e->d_name);
 	(void)closedir(d);
-	if (ret->len > 1)
-		qsort(ret->items, ret->len, sizeof(*ret->items), by_name);
+	strv_sort(ret);
 	return r;
 }
 

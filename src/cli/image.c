@@ -59,7 +59,8 @@ static int list_here(const struct image_ask *a, struct json **ret, struct cay_er
 	if (find_dir(a, dir, err) < 0 || images_list(dir, &images, &n, &damaged, err) < 0)
 		return -1;
 	for (size_t i = 0; i < damaged.len; i++)
-		cli_say("not listed: %s (pull or load the image again)", damaged.items[i]);
+		cli_say("not listed: %s (pull or load the image again, or cay image rm)",
+			damaged.items[i]);
 	all = json_new_object();
 	list = json_new_array();
 	for (size_t i = 0; i < n; i++)

@@ -130,10 +130,9 @@ static int list_found(struct listing *l, const struct language *language, const 
 static int list_missing(struct listing *l, const struct language *language)
 {
 	int r = end_row(l, "%s", cli_style(STDOUT_FILENO, STYLE_QUIET));
-	char image[RUNTIME_IMAGE_SIZE] = "";
+	char image[RUNTIME_IMAGE_SIZE];
 
-	if (!language->tool)
-		runtime_image_name(language, NULL, image);
+	runtime_image_name(language, NULL, image);
 	if (r == 0)
 		r = begin_row(l, language->name, "-", "missing");
 	return r < 0 ? r

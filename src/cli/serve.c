@@ -46,7 +46,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <pwd.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -69,9 +68,6 @@
 /* After the api was asked to end it finishes what runs; a second signal does not wait. */
 #define DRAIN_SECONDS "30"
 #define DRAIN_MS      35000 /* and if it does not keep to that */
-
-/* A user of that name, if the machine has one; else RIGHTS_ID_API. */
-#define API_USER "cay"
 
 struct crashes {
 	uint64_t at[CRASHES_MAX];
@@ -140,6 +136,7 @@ static int name_images(const struct serve *s, struct buf *text, struct cay_error
 		(void)snprintf(path, sizeof(path), "%s/%s/", dir, parts[i]);
 		(void)serve_make_dirs(path, 0755, &unmade);
 	}
+	images_guard(dir);
 	if (r == 0 && !s->settings.images_store)
 		r = buf_printf(text, "[images]\nstore = %s\n", dir);
 	return r < 0 ? cay_fail(err, CAY_E_INTERNAL, -r, "find the image store") : 0;
@@ -186,14 +183,10 @@ static int forbid_own(struct serve *s, struct cay_error *err)
 
 static void find_user(struct serve *s)
 {
-	const struct passwd *p = getpwnam(API_USER);
-
 	s->uid = geteuid();
 	s->gid = getegid();
-	if (s->uid != 0)
-		return;
-	s->uid = p && p->pw_uid != 0 ? p->pw_uid : RIGHTS_ID_API;
-	s->gid = p && p->pw_gid != 0 ? p->pw_gid : RIGHTS_ID_API;
+	if (s->uid == 0)
+		rights_of_api(&s->uid, &s->gid);
 }
 
 /* What is in it is the api's. */
@@ -239,7 +232,7 @@ static int prepare(struct serve *s, struct cay_error *err)
 		return -1;
 	if (images_dir(&s->settings, s->image_store) < 0)
 		s->image_store[0] = '\0'; /* nowhere: there are none */
-	if (serve_warm_find(&s->settings, &s->warm, err) < 0)
+	if (serve_warm_find(&s->settings, s->image_store, &s->warm, err) < 0)
 		return -1;
 	return s->tcp ? serve_listen_tcp(s->tcp, &s->tcp_fd, err) : 0;
 }

@@ -11,11 +11,13 @@
 struct serve_warm {
 	struct zygote_kind *kinds; /* their programs and plans are memory of the process's */
 	size_t len;
-	int module;                /* or -1: there are no warm starts */
+	int module; /* or -1: there are no warm starts */
 };
 
 /*
- * Every set of modules, for every interpreter there is. None is no failure, nor is a program that
+ * Every set of modules, for every interpreter there is, and for those of images that settings name,
+ * in this store. None is no failure, nor is a program that
  * comes with no module to serve by.
  */
-int serve_warm_find(const struct settings *s, struct serve_warm *ret, struct cay_error *err);
+int serve_warm_find(const struct settings *s, const char *store, struct serve_warm *ret,
+		    struct cay_error *err);

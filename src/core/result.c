@@ -201,6 +201,11 @@ static struct json *compilation_json(const struct compilation *c)
 	return o;
 }
 
+const char *result_start(const struct result *r)
+{
+	return r->start[0] ? r->start : "cold";
+}
+
 struct json *result_json(const struct result *r)
 {
 	struct json *o = json_new_object();
@@ -232,7 +237,7 @@ struct json *result_json(const struct result *r)
 	json_set(o, "usage", usage_json(&r->usage));
 	json_set_str(o, "engine", r->engine);
 	json_set_str(o, "engine_reason", r->engine_reason ? r->engine_reason : "");
-	json_set_str(o, "start", r->start[0] ? r->start : "cold");
+	json_set_str(o, "start", result_start(r));
 	json_set_str(o, "image", r->image);
 	json_set_str(o, "language", r->language);
 	json_set_str(o, "version", r->version);

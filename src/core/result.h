@@ -92,6 +92,8 @@ struct compilation {
 	struct capture output; /* of both streams; empty where output was passed through */
 };
 
+#define RESULT_START_SIZE 48
+
 struct result {
 	char id[ID_SIZE];
 	enum status status;
@@ -105,7 +107,7 @@ struct result {
 	struct file_out *files;
 	size_t n_files;
 	struct usage usage;
-	char start[48]; /* "warm:SET"; "": cold */
+	char start[RESULT_START_SIZE]; /* "warm:SET"; "": cold */
 	char *engine, *engine_reason, *image, *language, *version;
 	char sandbox[ID_SIZE]; /* "": an island of its own */
 	bool sandboxed;
@@ -115,6 +117,9 @@ struct result {
 };
 
 void result_done(struct result *r);
+
+/* "warm:SET" or "cold". */
+const char *result_start(const struct result *r);
 
 struct json;
 

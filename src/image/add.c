@@ -30,6 +30,7 @@
 
 struct making {
 	struct image *image;
+	struct layer_limits limits;
 	int fds[IMAGE_LAYERS_MAX + 1]; /* the layers, and behind them the root */
 	size_t n_layers;
 };
@@ -79,16 +80,31 @@ static int write_record(const struct image *image, struct buf *text, struct cay_
 	return r < 0 ? cay_fail(err, CAY_E_INTERNAL, -r, "write the image's record") : 0;
 }
 
+static int too_large(struct cay_error *err)
+{
+	(void)cay_fail(err, CAY_E_TOO_LARGE, 0,
+		       "the image's directories and what else is its own take more than there is "
+		       "room for");
+	return cay_hint(err, LAYER_ROOM_HINT);
+}
+
 /* In the child. */
 static int make_root(void *ctx, int tell _unused_, struct buf *result, struct cay_error *err)
 {
 	struct making *m = ctx;
+	struct image *image = m->image;
+	uint64_t *bytes = &image->root_bytes;
 	int root = m->fds[m->n_layers];
 
-	if (merge_layers(m->fds, m->n_layers, root, m->image->one_id, err) < 0 ||
-	    finish_root(root, err) < 0 || look_into(root, m->image, err) < 0)
+	if (merge_layers(m->fds, m->n_layers, root, &m->limits, bytes, err) < 0 ||
+	    finish_root(root, bytes, err) < 0)
 		return -1;
-	return write_record(m->image, result, err);
+	/* Of which some may have to be made. */
+	for (const char *p = image->workdir; p && (p = strchr(p, '/')); p++)
+		*bytes += LAYER_BLOCK;
+	if (*bytes > m->limits.bytes)
+		return too_large(err);
+	return look_into(root, image, err) < 0 ? -1 : write_record(image, result, err);
 }
 
 /* The record as the child has it; of what is the store's own to say, nothing is its. */
@@ -123,6 +139,9 @@ static int run_child(const struct store *s, struct making *m, struct image *ret,
 				      .run = make_root,
 				      .ctx = m};
 
+	m->limits.one_id = s->one_id;
+	if (store_room(s, &m->limits.bytes, &m->limits.entries, err) < 0)
+		return -1;
 	if (child_start(&child, &job, err) < 0 || child_wait(&child, NULL, NULL, &told, err) < 0)
 		return -1;
 	return check_record(m, &told, ret, err);
@@ -158,6 +177,16 @@ static int check_number(const struct store *s, struct cay_error *err)
 	(void)cay_fail(err, CAY_E_TOO_LARGE, 0, "the image store has %d images, and no more fit",
 		       IMAGES_MAX);
 	return cay_hint(err, "cay image rm, or cay image prune --all");
+}
+
+/* Under the lock: others were given the same room at the same time. */
+static int check_budget(const struct store *s, const struct image *image, struct cay_error *err)
+{
+	uint64_t left;
+
+	if (store_left(s, &left, err) < 0)
+		return -1;
+	return image->root_bytes > left ? too_large(err) : 0;
 }
 
 /*
@@ -223,6 +252,8 @@ static int keep(const struct store *s, const struct image_parts *parts, const ch
 	if (store_lock(s, err) < 0)
 		return -1;
 	r = check_number(s, err);
+	if (r == 0)
+		r = check_budget(s, image, err);
 	if (r == 0)
 		r = place_root(s, staging, image->id, err);
 	if (r == 0)

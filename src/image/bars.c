@@ -35,7 +35,12 @@ struct sums {
 	size_t whole;
 };
 
-/* A layer is half done when it is here, and done when it is unpacked. */
+static uint64_t unpacked(const struct bars *b, const struct bar *bar)
+{
+	return b->local ? bar->done : (bar->total + bar->done) / 2;
+}
+
+/* A layer is half done when it is here, if it was not before, and done when it is unpacked. */
 static struct sums add_up(const struct bars *b)
 {
 	struct sums s = {0};
@@ -46,7 +51,7 @@ static struct sums add_up(const struct bars *b)
 		s.total += bar->total;
 		s.whole += bar->phase == BARS_DONE;
 		s.done += bar->phase == BARS_DONE          ? bar->total
-			  : bar->phase == BARS_UNPACKING   ? (bar->total + bar->done) / 2
+			  : bar->phase == BARS_UNPACKING   ? unpacked(b, bar)
 			  : bar->phase == BARS_DOWNLOADING ? bar->done / 2
 							   : 0;
 	}
@@ -63,8 +68,11 @@ static void draw(struct bars *b, uint64_t now)
 	(void)buf_printf(&line, ERASE "%.40s [", b->title);
 	for (uint64_t i = 0; i < WIDTH; i++)
 		(void)buf_append_str(&line, i < full ? "=" : i == full ? ">" : " ");
-	(void)buf_printf(&line, "] %zu/%zu layers, %s, %s/s", s.whole, b->n,
-			 format_size(s.total, size, sizeof(size)),
+	(void)buf_append_str(&line, "] ");
+	if (!b->local)
+		(void)buf_printf(&line, "%zu/%zu layers, ", s.whole, b->n);
+	(void)buf_printf(&line, "%s, %s/s",
+			 format_size(s.total ? s.total : s.done, size, sizeof(size)),
 			 format_size(now > b->since_ns ? (uint64_t)((double)b->came * NS_A_S /
 								    (double)(now - b->since_ns))
 						       : 0,
@@ -111,18 +119,41 @@ void bars_begin(struct bars *b, const char *title, struct bar *list, size_t n, b
 	write_err(&line);
 }
 
+void bars_begin_local(struct bars *b, const char *title, struct bar *list, size_t n, bool json)
+{
+	*b = (struct bars){.title = title,
+			   .terminal = !json && isatty(STDERR_FILENO) == 1,
+			   .local = true,
+			   .bars = list,
+			   .n = n,
+			   .since_ns = clock_now_ns()};
+}
+
+static void on_progress(void *to, const char *what _unused_, uint64_t done, uint64_t total _unused_)
+{
+	struct bars *b = to;
+
+	bars_set(b, b->at, BARS_UNPACKING, done);
+}
+
+struct progress bars_progress(struct bars *b)
+{
+	return (struct progress){on_progress, b};
+}
+
 void bars_set(struct bars *b, size_t i, enum bars_phase phase, uint64_t done)
 {
 	struct bar *bar = &b->bars[i];
 	bool turned = bar->phase != phase;
 	uint64_t now = clock_now_ns();
 
-	if (phase == BARS_DOWNLOADING && !turned && done > bar->done)
+	if (phase == (b->local ? BARS_UNPACKING : BARS_DOWNLOADING) && (b->local || !turned) &&
+	    done > bar->done)
 		b->came += done - bar->done;
 	bar->phase = phase;
 	bar->done = done;
 	if (!b->json && !b->terminal) {
-		if (turned && phase == BARS_DONE)
+		if (turned && phase == BARS_DONE && !b->local)
 			tell_plainly(bar);
 		return;
 	}

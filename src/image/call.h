@@ -30,5 +30,8 @@ image_verb import_main, load_main, prune_main, pull_main, rm_main;
 void call_say(const struct image_call *call, const char *event, const char *id, const char *name,
 	      uint64_t bytes);
 
+/* Something that nothing fails by, for whoever waits: on stderr, or as an event. */
+void call_warn(const struct image_call *call, struct cay_error *err);
+
 /* One line of JSON on stdout. */
 void call_event(const struct json *j);

@@ -48,7 +48,7 @@ static const char *const trees[] = {
 	NULL,
 };
 
-static const char *const merging[] = {"chdir", "chroot", "fchdir", NULL};
+static const char *const merging[] = {"chdir", "chroot", "fchdir", "openat2", NULL};
 
 /* Of nodes only FIFOs; and no fd by which others get signals. */
 static int allow_some(void *filter)

@@ -15,6 +15,7 @@ void cursor_init(struct cursor *c, int top, bool make)
 	c->top = top;
 	c->make = make;
 	c->depth = 0;
+	c->made = 0;
 }
 
 /* Where it made something, the directory's time is again what its own entry said. */
@@ -115,8 +116,10 @@ static int enter(struct cursor *c, const char *name, size_t len)
 	if (strncmp(own, LAYER_WHITEOUT, sizeof(LAYER_WHITEOUT) - 1) == 0)
 		return -EINVAL;
 	fd = open_dir(parent, own);
-	if (fd == -ENOENT && c->make)
+	if (fd == -ENOENT && c->make) {
 		fd = make_dir(parent, own);
+		c->made++;
+	}
 	if (fd < 0)
 		return fd;
 	if (fstat(fd, &st) < 0) {

@@ -12,7 +12,9 @@
 
 struct cursor {
 	int top;   /* the tree; not the cursor's own */
-	bool make; /* directories that are not there; times of those it leaves stay as they were */
+	bool make; /* directories that are not there, and counts them; times of those it leaves stay
+		      as they were */
+	uint64_t made;
 	size_t depth;
 	struct {
 		int fd;

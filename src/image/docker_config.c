@@ -95,11 +95,12 @@ static int take_entry(const struct json *entry, struct login *ret, struct cay_er
 		   *password = json_str(json_get(entry, "password")),
 		   *identity = json_str(json_get(entry, "identitytoken"));
 
-	if (identity && identity[0]) {
-		(void)cay_fail(err, CAY_E_UNSUPPORTED, 0,
-			       "what is kept for the registry is an identity token");
-		return cay_hint(err, "log in with a name and a password, or an access token");
-	}
+	/* What else the entry has then is no password. */
+	if (identity && identity[0])
+		return take(ret->identity, sizeof(ret->identity), identity, strlen(identity))
+			       ? 0
+			       : cay_fail(err, CAY_E_INVALID, 0,
+					  "the identity token kept for the registry is too long");
 	/* An empty entry only says that there was a login, which a helper keeps. */
 	if ((!auth || !auth[0]) && (!user || !user[0]))
 		return 0;
@@ -137,7 +138,7 @@ int docker_config_parse(const char *text, size_t len, const char *registry, cons
 	entry = find_key(json_get(j, "auths"), registry, repository);
 	if (entry && take_entry(entry, &login, err) < 0)
 		return -1;
-	if (!login.user[0])
+	if (!login_is(&login))
 		take_helper(j, registry, repository, &login);
 	*ret = login;
 	return 0;
@@ -186,7 +187,7 @@ int docker_config_find(const char *registry, const char *repository, struct logi
 			explicit_bzero(text.data, text.len);
 		if (r < 0)
 			return cay_wrap(err, "%s", places.items[i]);
-		if (login.user[0]) {
+		if (login_is(&login)) {
 			*ret = login;
 			return 0;
 		}

@@ -8,6 +8,7 @@
 #include "core/error.h"
 #include "image/ref.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #define LOGIN_TEXT_SIZE   4096
@@ -16,8 +17,15 @@
 
 struct login {
 	char user[LOGIN_TEXT_SIZE], password[LOGIN_TEXT_SIZE]; /* user "": nobody */
-	char helper[LOGIN_HELPER_SIZE]; /* without a user: the program that would know; or "" */
+	char identity[LOGIN_TEXT_SIZE]; /* instead of both: what tokens are given out for; or "" */
+	char helper[LOGIN_HELPER_SIZE]; /* without any: the program that would know; or "" */
 };
+
+/* Whether there is something to log in with. */
+static inline bool login_is(const struct login *l)
+{
+	return l->user[0] || l->identity[0];
+}
 
 /*
  * What one file's text says of a repository at a registry; the longest name that covers it

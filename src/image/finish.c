@@ -4,6 +4,7 @@
 #include "base/buf.h"
 #include "base/fd.h"
 #include "image/host.h"
+#include "image/layer.h"
 #include "image/wipe.h"
 #include "policy/plan.h"
 
@@ -29,16 +30,18 @@ static const struct {
  * for. */
 static const char *const replaced[] = {"etc/hosts", "etc/hostname", "etc/resolv.conf", "etc/mtab"};
 
-static int make_dirs(int root, struct cay_error *err)
+static int make_dirs(int root, uint64_t *bytes, struct cay_error *err)
 {
 	for (size_t i = 0; i < ARRAY_LEN(dirs); i++) {
 		struct stat st;
 		int r = mkdirat(root, dirs[i].name, dirs[i].mode);
 
-		if (r < 0 && errno == EEXIST)
-			r = fstatat(root, dirs[i].name, &st, AT_SYMLINK_NOFOLLOW);
-		else if (r == 0)
+		if (r == 0) {
+			*bytes += LAYER_BLOCK;
 			continue;
+		}
+		if (errno == EEXIST)
+			r = fstatat(root, dirs[i].name, &st, AT_SYMLINK_NOFOLLOW);
 		if (r < 0)
 			return cay_fail(err, CAY_E_INTERNAL, errno, "make /%s of the image",
 					dirs[i].name);
@@ -59,12 +62,13 @@ static const struct host_item *host_item(const char *path)
 }
 
 /* A new file: the one of that name is the layer's, and not to be written to. */
-static int put_file(int root, const char *path, const char *text, size_t len)
+static int put_file(int root, const char *path, const char *text, size_t len, uint64_t *bytes)
 {
+	*bytes += (len + LAYER_BLOCK - 1) / LAYER_BLOCK * LAYER_BLOCK;
 	return fd_create_file_at(root, path, text, len, 0644);
 }
 
-static int replace_files(int root, struct cay_error *err)
+static int replace_files(int root, uint64_t *bytes, struct cay_error *err)
 {
 	for (size_t i = 0; i < ARRAY_LEN(replaced); i++) {
 		const struct host_item *item = host_item(replaced[i]);
@@ -76,7 +80,7 @@ static int replace_files(int root, struct cay_error *err)
 		if (r == 0 && item->kind == HOST_SYMLINK)
 			r = symlinkat(item->text, root, item->path) < 0 ? -errno : 0;
 		else if (r == 0)
-			r = put_file(root, item->path, item->text, strlen(item->text));
+			r = put_file(root, item->path, item->text, strlen(item->text), bytes);
 		if (r < 0)
 			return cay_fail(err, CAY_E_INTERNAL, -r, "make /%s of the image",
 					item->path);
@@ -124,7 +128,7 @@ static const char *own_line(const char *text, size_t *ret_len)
 	return line + 1;
 }
 
-static int add_account(int root, const char *path, struct buf *text)
+static int add_account(int root, const char *path, struct buf *text, uint64_t *bytes)
 {
 	size_t len;
 	const char *line = own_line(host_item(path)->text, &len);
@@ -138,11 +142,11 @@ static int add_account(int root, const char *path, struct buf *text)
 		r = buf_append(text, line, len);
 	if (r == 0 && unlinkat(root, path, 0) < 0)
 		r = -errno;
-	return r < 0 ? r : put_file(root, path, text->data, text->len);
+	return r < 0 ? r : put_file(root, path, text->data, text->len, bytes);
 }
 
 /* A link is left alone: where it leads, others have written what they wanted. */
-static int name_user(int root, const char *path, struct cay_error *err)
+static int name_user(int root, const char *path, uint64_t *bytes, struct cay_error *err)
 {
 	_cleanup_(buf_done) struct buf text = BUF(ACCOUNTS_MAX);
 	_cleanup_(fd_closep) int fd = -1;
@@ -151,29 +155,30 @@ static int name_user(int root, const char *path, struct cay_error *err)
 	int r = 0;
 
 	if (fstatat(root, path, &st, AT_SYMLINK_NOFOLLOW) < 0) {
-		r = errno == ENOENT ? put_file(root, path, whole, strlen(whole)) : -errno;
+		r = errno == ENOENT ? put_file(root, path, whole, strlen(whole), bytes) : -errno;
 	} else if (S_ISREG(st.st_mode)) {
 		fd = openat(root, path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 		r = fd < 0 ? -errno : fd_read_all(fd, &text);
 		if (r == 0)
-			r = add_account(root, path, &text);
+			r = add_account(root, path, &text, bytes);
 	}
 	return r < 0 ? cay_fail(err, CAY_E_INVALID, -r, "/%s of the image can't be used", path) : 0;
 }
 
-int finish_root(int root_fd, struct cay_error *err)
+int finish_root(int root_fd, uint64_t *bytes, struct cay_error *err)
 {
 	_cleanup_(fd_closep) int dev = -1;
 	int r;
 
-	if (make_dirs(root_fd, err) < 0)
+	if (make_dirs(root_fd, bytes, err) < 0)
 		return -1;
 	dev = openat(root_fd, "dev", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	r = dev < 0 ? -errno : wipe_inside(dev, NULL);
 	if (r < 0)
 		return cay_fail(err, CAY_E_INTERNAL, -r, "empty /dev of the image");
-	if (replace_files(root_fd, err) < 0 || join_tmp(root_fd, err) < 0)
+	if (replace_files(root_fd, bytes, err) < 0 || join_tmp(root_fd, err) < 0)
 		return -1;
-	return name_user(root_fd, "etc/passwd", err) < 0 ? -1
-							 : name_user(root_fd, "etc/group", err);
+	if (name_user(root_fd, "etc/passwd", bytes, err) < 0)
+		return -1;
+	return name_user(root_fd, "etc/group", bytes, err);
 }

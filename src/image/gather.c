@@ -2,16 +2,19 @@
  * Theory of operation. One loop; what takes time are other processes: fetchers (fetch.h) and jobs
  * that unpack (job.h). A layer goes through the states below, and after whatever happened step()
  * looks for what can be begun next. A layer whose download another process is at is looked at again
- * now and then: usually it is in the store by then.
+ * now and then: usually it is in the store by then. Who gets it from a registry that drips holds up
+ * nobody else: what hardly grows meanwhile we download for ourselves, to a file of our own.
  */
 #include "image/gather.h"
 
 #include "base/attr.h"
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/loop.h"
 #include "image/layer.h"
 #include "image/staging.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -28,6 +31,12 @@
 
 #define JOBS_MAX        4
 #define OTHERS_EVERY_MS 100
+/* Others' downloads are waited for while as much as this comes in such a time, and so long at most.
+ */
+#define OTHERS_LOOK_MS    10000
+#define OTHERS_LOOK_BYTES (1u << 20)
+#define OTHERS_MAX_MS     (600 * 1000)
+#define PARTIAL_NAME_SIZE (IMAGE_ID_SIZE + 16)
 
 enum state { TO_GET, GETTING, GOT, UNPACKING, THERE };
 
@@ -38,6 +47,11 @@ struct layer {
 	int fd;       /* of its file in partial/, locked; -1 */
 	bool resumed; /* a part was here before */
 	bool tried;   /* and was not of the same bytes */
+	bool own;     /* its file is nobody else's */
+	struct {
+		int64_t since_ms, looked_ms; /* 0: nobody was at it */
+		uint64_t bytes;              /* at that look */
+	} others;
 	struct gather *gather;
 };
 
@@ -85,16 +99,19 @@ static void tell(const struct layer *l, enum bars_phase phase, uint64_t done)
 	bars_set(&l->gather->bars, index_of(l), phase, done);
 }
 
-static void name_of(const struct layer *l, char ret[IMAGE_ID_SIZE])
+static void name_of(const struct layer *l, char ret[PARTIAL_NAME_SIZE])
 {
-	memcpy(ret, l->from->digest, IMAGE_ID_SIZE);
+	int n = snprintf(ret, PARTIAL_NAME_SIZE, "%s", l->from->digest);
+
+	if (l->own)
+		(void)snprintf(ret + n, PARTIAL_NAME_SIZE - (size_t)n, ".%d", (int)getpid());
 }
 
 /* Its file in partial/, locked. 0, -EAGAIN: another process has it; or -errno. */
 static int open_partial(struct layer *l)
 {
 	_cleanup_(fd_closep) int fd = -1;
-	char name[IMAGE_ID_SIZE];
+	char name[PARTIAL_NAME_SIZE];
 	struct stat st, now;
 
 	name_of(l, name);
@@ -115,12 +132,13 @@ static int open_partial(struct layer *l)
 	return 0;
 }
 
+/* One of our own is of use to nobody else. */
 static void drop_partial(struct layer *l, bool remove)
 {
-	char name[IMAGE_ID_SIZE];
+	char name[PARTIAL_NAME_SIZE];
 
 	name_of(l, name);
-	if (remove && l->fd >= 0)
+	if ((remove || l->own) && l->fd >= 0)
 		(void)unlinkat(l->gather->partial, name, 0);
 	fd_closep(&l->fd);
 }
@@ -136,6 +154,41 @@ static bool is_there(struct layer *l)
 	return true;
 }
 
+/* Its bytes in partial/, of an earlier pull or of another process. */
+static uint64_t bytes_here(const struct layer *l)
+{
+	char name[PARTIAL_NAME_SIZE];
+	struct stat st;
+
+	name_of(l, name);
+	if (fstatat(l->gather->partial, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return 0;
+	return (uint64_t)st.st_size;
+}
+
+/*
+ * Whether another process takes too long with it. One that has all of it unpacks it, which takes
+ * what it takes; one that has more has been told of another size than we.
+ */
+static bool is_held_up(struct layer *l)
+{
+	uint64_t here = bytes_here(l), came;
+	int64_t now = clock_now_ms();
+
+	if (l->others.since_ms == 0) {
+		l->others.since_ms = l->others.looked_ms = now;
+		l->others.bytes = here;
+	}
+	if (here > l->from->size || now - l->others.since_ms >= OTHERS_MAX_MS)
+		return true;
+	if (now - l->others.looked_ms < OTHERS_LOOK_MS)
+		return false;
+	came = here > l->others.bytes ? here - l->others.bytes : 0;
+	l->others.looked_ms = now;
+	l->others.bytes = here;
+	return here < l->from->size && came < OTHERS_LOOK_BYTES;
+}
+
 /* Begins a download, or finds that none is needed. *ret_busy: another process is at it. */
 static int begin(struct layer *l, struct post *p, bool *ret_busy)
 {
@@ -144,8 +197,14 @@ static int begin(struct layer *l, struct post *p, bool *ret_busy)
 	struct stat st = {0};
 	int r = open_partial(l);
 
+	if (r == -EAGAIN && is_there(l))
+		r = 0;
+	if (r == -EAGAIN && is_held_up(l)) {
+		l->own = true;
+		r = open_partial(l);
+	}
 	*ret_busy = r == -EAGAIN;
-	if (*ret_busy || (r == 0 && is_there(l)))
+	if (*ret_busy || l->state == THERE || (r == 0 && is_there(l)))
 		return 0;
 	if (r == 0 && fstat(l->fd, &st) < 0)
 		r = -errno;
@@ -161,7 +220,7 @@ static int begin(struct layer *l, struct post *p, bool *ret_busy)
 		tell(l, BARS_DOWNLOADING, order.size);
 		return 0;
 	}
-	name_of(l, order.reference);
+	(void)snprintf(order.reference, sizeof(order.reference), "%s", l->from->digest);
 	if (fetcher_order(p->fetcher, &order, l->fd, g->err) < 0)
 		return -1;
 	p->at = l;
@@ -395,18 +454,6 @@ static int list_layers(struct gather *g)
 	return 0;
 }
 
-/* Its bytes in partial/, of an earlier pull. */
-static uint64_t bytes_here(const struct layer *l)
-{
-	char name[IMAGE_ID_SIZE];
-	struct stat st;
-
-	name_of(l, name);
-	if (fstatat(l->gather->partial, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
-		return 0;
-	return (uint64_t)st.st_size;
-}
-
 /* Before the first byte comes. What can't be gone on with takes no room from others. */
 static int check_room(struct gather *g)
 {
@@ -428,6 +475,25 @@ static int check_room(struct gather *g)
 		       "%llu bytes are to be downloaded, and there is room for %llu",
 		       (unsigned long long)missing, (unsigned long long)room);
 	return cay_hint(g->err, LAYER_ROOM_HINT);
+}
+
+/* Files of processes' own whose processes are gone. */
+static void sweep_partial(const struct gather *g)
+{
+	DIR *d = fd_opendir_again(g->partial);
+
+	if (!d)
+		return;
+	for (struct dirent *e; (e = readdir(d));) {
+		_cleanup_(fd_closep) int fd = -1;
+
+		if (e->d_name[0] == '.' || !strchr(e->d_name, '.'))
+			continue;
+		fd = openat(g->partial, e->d_name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+		if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0)
+			(void)unlinkat(g->partial, e->d_name, 0);
+	}
+	(void)closedir(d);
 }
 
 static int watch_signals(struct gather *g)
@@ -522,6 +588,7 @@ static int run(struct gather *g)
 	}
 	if (r < 0)
 		return cay_fail(g->err, CAY_E_INTERNAL, -r, "begin to download");
+	sweep_partial(g);
 	if (list_layers(g) < 0 || check_room(g) < 0)
 		return -1;
 	bars_begin(&g->bars, g->call->title, g->bars_list, g->n, g->call->json);

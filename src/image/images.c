@@ -3,6 +3,7 @@
 #include "base/attr.h"
 #include "base/buf.h"
 #include "base/fd.h"
+#include "base/rights.h"
 #include "image/naming.h"
 #include "image/ref.h"
 
@@ -12,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /*
@@ -108,13 +110,36 @@ static int open_dir(const char *dir, const char *name)
 	return fd < 0 ? -errno : fd;
 }
 
+void images_guard(const char *dir)
+{
+	static const char *const parts[] = {"names", "records"};
+	uid_t uid = geteuid();
+	gid_t gid = getegid();
+
+	if (uid == 0)
+		rights_of_api(&uid, &gid);
+	for (size_t i = 0; i < ARRAY_LEN(parts); i++) {
+		_cleanup_(fd_closep) int fd = open_dir(dir, parts[i]);
+
+		/* What can't be given away (an id that is not mapped) nobody else gets. */
+		if (fd >= 0)
+			(void)fchmod(fd, uid != geteuid() && fchown(fd, 0, gid) == 0 ? 0750 : 0700);
+	}
+}
+
+/* None, or none of our business: as if there was no store. */
+static bool is_none(int fd)
+{
+	return fd == -ENOENT || fd == -EACCES;
+}
+
 /* The directory to read, NULL and 0 where there is none, or -errno. */
 static int open_list(const char *dir, const char *name, DIR **ret)
 {
 	int fd = open_dir(dir, name);
 
 	*ret = NULL;
-	if (fd == -ENOENT)
+	if (is_none(fd))
 		return 0;
 	if (fd < 0)
 		return fd;
@@ -211,11 +236,6 @@ static int compare_newest(const void *a, const void *b)
 	return r ? r : strcmp(x->id, y->id);
 }
 
-static int compare_text(const void *a, const void *b)
-{
-	return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
 static struct image *find_id(struct image **list, size_t n, const char *id)
 {
 	for (size_t i = 0; i < n; i++)
@@ -232,8 +252,7 @@ static int give_names(const char *dir, struct image **list, size_t n, struct cay
 	char file[NAME_MAX + 1], id[IMAGE_ID_SIZE];
 	int r = images_names(dir, &all);
 
-	if (all.len > 0)
-		qsort(all.items, all.len, sizeof(*all.items), compare_text);
+	strv_sort(&all);
 	for (size_t i = 0; r == 0 && i < all.len; i++) {
 		struct image *image;
 
@@ -269,6 +288,19 @@ static int list_record(int records, const char *id, struct image **ret, struct s
 	return 0;
 }
 
+/* Whether a file is a record, and of an id that begins so; id is its own then. */
+static bool is_record(const char *file, const char *prefix, char id[IMAGE_ID_SIZE])
+{
+	char own[IMAGE_ID_SIZE];
+
+	(void)snprintf(own, sizeof(own), "%.64s", file);
+	if (!image_id_ok(own) || strcmp(file + IMAGE_ID_SIZE - 1, ".json") != 0 ||
+	    strncmp(own, prefix, strlen(prefix)) != 0)
+		return false;
+	memcpy(id, own, sizeof(own));
+	return true;
+}
+
 /* prefix: only images whose ids begin so. */
 static int list_records(const char *dir, const char *prefix, struct image ***ret, size_t *ret_n,
 			struct strv *bad, struct cay_error *err)
@@ -283,9 +315,7 @@ static int list_records(const char *dir, const char *prefix, struct image ***ret
 	if (r < 0)
 		return damaged("records", r, err);
 	while (r >= 0 && records && (e = readdir(records))) {
-		(void)snprintf(id, sizeof(id), "%.64s", e->d_name);
-		if (!image_id_ok(id) || strcmp(e->d_name + IMAGE_ID_SIZE - 1, ".json") != 0 ||
-		    strncmp(id, prefix, strlen(prefix)) != 0)
+		if (!is_record(e->d_name, prefix, id))
 			continue;
 		more = n < IMAGES_MAX ? reallocarray(list, n + 1, sizeof(*more)) : NULL;
 		if (!more) {
@@ -395,7 +425,7 @@ static int find_by_name(const char *dir, const char *reference, struct image **r
 	char file[NAME_MAX + 1], id[IMAGE_ID_SIZE];
 	int r;
 
-	if (names == -ENOENT || records == -ENOENT || images_encode(reference, file) < 0)
+	if (is_none(names) || is_none(records) || images_encode(reference, file) < 0)
 		return 0;
 	if (names < 0 || records < 0)
 		return damaged("names and records", names < 0 ? names : records, err);
@@ -448,4 +478,51 @@ int images_find(const char *dir, const char *name_or_id, struct image **ret, str
 	if (r > 0)
 		*ret = take_ptr(&image);
 	return r > 0 ? 0 : -1;
+}
+
+/* The one of whose record the name begins so. */
+static int find_record(const char *dir, const char *prefix, char id[IMAGE_ID_SIZE])
+{
+	const struct dirent *e;
+	size_t n = 0;
+	DIR *records;
+	int r = open_list(dir, "records", &records);
+
+	while (r == 0 && records && (e = readdir(records)))
+		if (is_record(e->d_name, prefix, id))
+			n++;
+	if (records)
+		(void)closedir(records);
+	return r < 0 ? r : n == 1 ? 0 : -ENOENT;
+}
+
+int images_find_damaged(const char *dir, const char *name_or_id, struct image **ret,
+			const struct cay_error *why)
+{
+	_cleanup_(image_freep) struct image *image = calloc(1, sizeof(*image)), *sound = NULL;
+	_cleanup_(fd_closep) int names = open_dir(dir, "names");
+	const char *prefix = image_id_prefix(name_or_id);
+	char full[IMAGE_REF_SIZE], file[NAME_MAX + 1];
+	struct image_ref ref;
+	struct cay_error err;
+	int r = -ENOENT;
+
+	if (!image || why->code != CAY_E_INTERNAL || !is_damage(why))
+		return -1;
+	if (image_ref_parse(name_or_id, &ref, &err) == 0) {
+		image_ref_text(&ref, full);
+		r = names < 0 || images_encode(full, file) < 0 ? -ENOENT
+							       : read_name(names, file, image->id);
+	}
+	if (r == -ENOENT && prefix)
+		r = find_record(dir, prefix, image->id);
+	if (r == -EBADMSG)
+		r = strv_add(&image->names, full);
+	else if (r == 0 && images_get(dir, image->id, &sound, &err) < 0 && is_damage(&err))
+		r = give_names(dir, &image, 1, &err);
+	else
+		return -1;
+	if (r == 0)
+		*ret = take_ptr(&image);
+	return r < 0 ? -1 : 0;
 }

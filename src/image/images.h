@@ -5,7 +5,9 @@
  *   names/ENCODED     an image's id and a newline; which one, the name says
  *   records/ID.json   struct image, as record.h writes it
  *
- * Both appear and change by rename, so nothing is locked to read them.
+ * Both appear and change by rename, so nothing is locked to read them. Environments may have
+ * secrets in them, so of root's store both are for root and the daemon's api alone, of others' for
+ * nobody else: whoever may not read them has no images.
  */
 #pragma once
 
@@ -22,6 +24,9 @@
 /* [images] store, or where it is when nobody says. 0, -ENOENT without a home, -ENAMETOOLONG. */
 int images_dir(const struct settings *s, char path[PATH_MAX]);
 
+/* Sees to it that only those read names/ and records/ who may; where they are ours. */
+void images_guard(const char *dir);
+
 /* The digits of an id or its beginning, perhaps behind "sha256:"; NULL: it is none. */
 const char *image_id_prefix(const char *text);
 
@@ -30,6 +35,14 @@ const char *image_id_prefix(const char *text);
  * of that. Not there: CAY_E_IMAGE, with a hint how to get it; dir may be missing. image_free().
  */
 int images_find(const char *dir, const char *name_or_id, struct image **ret, struct cay_error *err);
+
+/*
+ * One that can't be read, found in the same way: its id and the names that lead to it, and no more;
+ * an id of "": what is damaged is the name. why is what images_find() said. -1: it is sound, or not
+ * there, or the fault is not the store's; why stays as it is then.
+ */
+int images_find_damaged(const char *dir, const char *name_or_id, struct image **ret,
+			const struct cay_error *why);
 
 /* The error for one that is not there; also for those that somebody is not to know of. -1. */
 int images_fail_missing(const char *name_or_id, struct cay_error *err);

@@ -6,6 +6,7 @@
 #include "base/buf.h"
 #include "base/fd.h"
 #include "base/json.h"
+#include "image/bars.h"
 #include "image/call.h"
 #include "image/digest.h"
 #include "image/layer_add.h"
@@ -45,8 +46,10 @@ static int make_config(const struct platform *p, const char *diff_id, struct buf
 	return json_text(j, ret);
 }
 
-/* An fd with a tar: of the file, or of what a process makes of the directory. */
-static int open_tar(const char *path, struct packing *packing, int *ret_fd, struct cay_error *err)
+/* An fd with a tar: of the file, or of what a process makes of the directory; *ret_bytes of it,
+ * where that is known. */
+static int open_tar(const char *path, struct packing *packing, int *ret_fd, uint64_t *ret_bytes,
+		    struct cay_error *err)
 {
 	_cleanup_(fd_closep) int fd = strcmp(path, "-") == 0
 					      ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3)
@@ -57,6 +60,7 @@ static int open_tar(const char *path, struct packing *packing, int *ret_fd, stru
 		return cay_fail(err, CAY_E_NOT_FOUND, errno, "open %s", path);
 	if (S_ISDIR(st.st_mode))
 		return pack_start(packing, path, ret_fd, err);
+	*ret_bytes = (uint64_t)st.st_size;
 	*ret_fd = take_fd(&fd);
 	return 0;
 }
@@ -91,15 +95,21 @@ int import_main(struct image_call *call, struct cay_error *err)
 	struct image_ref ref;
 	struct platform platform;
 	struct cay_error packed;
+	struct bar bar = {0};
+	struct progress progress;
+	struct bars bars;
 	int r;
 
 	if (image_ref_parse(call->args[0], &ref, err) < 0 ||
 	    find_platform(call, &platform, err) < 0)
 		return -1;
 	image_ref_text(&ref, name);
-	if (open_tar(call->args[1], &packing, &layer.fd, err) < 0)
+	if (open_tar(call->args[1], &packing, &layer.fd, &bar.total, err) < 0)
 		return -1;
-	r = layer_add(call->store, &layer, NULL, diff_id, err);
+	bars_begin_local(&bars, name, &bar, 1, call->json);
+	progress = bars_progress(&bars);
+	r = layer_add(call->store, &layer, &progress, diff_id, err);
+	bars_end(&bars);
 	fd_closep(&layer.fd);
 	/* What could not be read there is why there was no whole tar here. */
 	if (pack_end(&packing, &packed) < 0 && packed.sys_errno != EPIPE) {

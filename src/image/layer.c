@@ -380,10 +380,23 @@ static int set_top(struct unpacking *u, struct archive_entry *e)
 	return fchmod(u->to.top, mode_of(u, e, true)) < 0 ? failed(u, errno) : 0;
 }
 
+static int add_entries(struct unpacking *u, uint64_t n)
+{
+	if (n > u->limits->entries || u->count.entries > u->limits->entries - n)
+		return layer_too_large(u->err, "too many entries");
+	u->count.entries += n;
+	return 0;
+}
+
+/* Directories on the way, which have no entry, count as if they had: a name can have hundreds. */
 static int find_place(struct unpacking *u)
 {
 	int r = cursor_go(&u->to, u->path, &u->dir, &u->leaf);
+	uint64_t made = u->to.made;
 
+	u->to.made = 0;
+	if (made > 0 && (add_entries(u, made) < 0 || add_bytes(u, made * LAYER_BLOCK) < 0))
+		return -1;
 	switch (r) {
 	case -ENOTDIR:
 		return refuse(u, CAY_E_INVALID, 0, "lies below what is no directory");
@@ -426,8 +439,8 @@ static int unpack_entry(struct unpacking *u, struct archive_entry *e)
 	const char *raw = archive_entry_pathname(e);
 	int r;
 
-	if (++u->count.entries > u->limits->entries)
-		return layer_too_large(u->err, "too many entries");
+	if (add_entries(u, 1) < 0)
+		return -1;
 	(void)snprintf(u->path, sizeof(u->path), "%s", raw ? raw : "?");
 	if (!raw)
 		return refuse(u, CAY_E_INVALID, 0, "has a name that can't be read");
@@ -514,18 +527,4 @@ int layer_unpack(int tar_fd, int tree_fd, const struct layer_limits *limits,
 		free(u->input);
 	free(u);
 	return r;
-}
-
-int layer_count_read(int tree_fd, struct layer_count *ret)
-{
-	char text[128];
-	ssize_t n = fd_read_text_at(tree_fd, LAYER_FACTS, text, sizeof(text));
-	unsigned long long v[3];
-
-	if (n < 0)
-		return (int)n;
-	if (sscanf(text, "%llu %llu %llu", &v[0], &v[1], &v[2]) != 3)
-		return -EINVAL;
-	*ret = (struct layer_count){.bytes = v[0], .entries = v[1], .left_out = v[2]};
-	return 0;
 }

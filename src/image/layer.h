@@ -47,5 +47,5 @@ int layer_unpack(int tar_fd, int tree_fd, const struct layer_limits *limits,
 /* "the layer has WHAT", and what can be done about it. Returns -1. */
 int layer_too_large(struct cay_error *err, const char *what);
 
-/* Of a layer's tree that is there. 0 or -errno. */
+/* Of a layer's tree that is there (used.c). 0 or -errno. */
 int layer_count_read(int tree_fd, struct layer_count *ret);

@@ -15,7 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #define IMAGES_MAX_IN_ONE 256
@@ -32,12 +31,13 @@ static int missing(const char *path, int sys_errno, struct cay_error *err)
 int layout_open(int dir_fd, const char *path, uint64_t *ret_size, struct cay_error *err)
 {
 	/* docker save has links from one image's layer to another's. */
-	struct open_how how = {.flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY,
-			       .resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS};
-	_cleanup_(fd_closep) int fd = (int)syscall(SYS_openat2, dir_fd, path, &how, sizeof(how));
+	_cleanup_(fd_closep) int fd = fd_open_within(dir_fd, path, O_RDONLY | O_NONBLOCK | O_NOCTTY,
+						     RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS);
 	struct stat st;
 
-	if (fd < 0 || fstat(fd, &st) < 0)
+	if (fd < 0)
+		return missing(path, -fd, err);
+	if (fstat(fd, &st) < 0)
 		return missing(path, errno, err);
 	if (!S_ISREG(st.st_mode))
 		return missing(path, EINVAL, err);

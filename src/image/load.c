@@ -6,6 +6,7 @@
  */
 #include "base/attr.h"
 #include "base/fd.h"
+#include "image/bars.h"
 #include "image/call.h"
 #include "image/layer_add.h"
 #include "image/layout.h"
@@ -14,6 +15,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -36,6 +38,27 @@ static int name_and_tell(struct loading *l, const struct image_parts *parts, con
 	return 0;
 }
 
+static int add_layers(struct loading *l, const struct image_parts *parts, struct cay_error *err)
+{
+	struct bar *list = calloc(parts->n_layers + 1, sizeof(*list));
+	struct progress progress;
+	struct bars bars;
+	int r = list ? 0 : cay_fail(err, CAY_E_INTERNAL, ENOMEM, "list the layers");
+
+	for (size_t i = 0; r == 0 && i < parts->n_layers; i++)
+		list[i].total = parts->layers[i].size;
+	bars_begin_local(&bars, "layers", list, parts->n_layers, l->call->json);
+	progress = bars_progress(&bars);
+	for (size_t i = 0; r == 0 && i < parts->n_layers; i++) {
+		bars.at = i;
+		r = store_add_layer(l->call->store, &parts->layers[i], &progress, err);
+		bars_set(&bars, i, BARS_DONE, list[i].total);
+	}
+	bars_end(&bars);
+	free(list);
+	return r;
+}
+
 static int load_one(void *ctx, const struct image_parts *parts, const struct strv *names,
 		    struct cay_error *err)
 {
@@ -47,9 +70,8 @@ static int load_one(void *ctx, const struct image_parts *parts, const struct str
 		return cay_fail(err, CAY_E_INVALID, 0,
 				"there are several images in it: they can't all be called %s",
 				l->name);
-	for (size_t i = 0; i < parts->n_layers; i++)
-		if (store_add_layer(l->call->store, &parts->layers[i], NULL, err) < 0)
-			return -1;
+	if (add_layers(l, parts, err) < 0)
+		return -1;
 	if (l->name || names->len == 0)
 		return name_and_tell(l, parts, l->name, err);
 	for (size_t i = 0; i < names->len; i++) {
@@ -72,9 +94,13 @@ static int load_dir(struct loading *l, int dir_fd, struct cay_error *err)
 	return layout_each(dir_fd, &platform, load_one, l, err);
 }
 
-static int load_archive(struct loading *l, int fd, struct cay_error *err)
+/* bytes: of the file; 0: not known. */
+static int load_archive(struct loading *l, int fd, uint64_t bytes, struct cay_error *err)
 {
 	const struct image_layer archive = {.fd = fd, .size = IMAGE_SIZE_UNKNOWN};
+	struct bar bar = {.total = bytes};
+	struct progress progress;
+	struct bars bars;
 	struct staging staging = STAGING_NONE;
 	_cleanup_(fd_closep) int tree = -1;
 	struct inflated digests;
@@ -82,9 +108,13 @@ static int load_archive(struct loading *l, int fd, struct cay_error *err)
 
 	if (staging_take(l->call->store, NULL, &staging, err) < 0)
 		return -1;
+	bars_begin_local(&bars, "archive", &bar, 1, l->call->json);
+	progress = bars_progress(&bars);
 	r = staging_tree(l->call->store, &staging, &tree, err);
-	if (r == 0 && layer_unpack_into(l->call->store, &archive, tree, NULL, &digests, err) < 0)
+	if (r == 0 &&
+	    layer_unpack_into(l->call->store, &archive, tree, &progress, &digests, err) < 0)
 		r = cay_wrap(err, "unpack the archive");
+	bars_end(&bars);
 	if (r == 0)
 		r = load_dir(l, tree, err);
 	staging_drop(&staging);
@@ -110,5 +140,6 @@ int load_main(struct image_call *call, struct cay_error *err)
 		image_ref_text(&ref, full);
 		l.name = full;
 	}
-	return S_ISDIR(st.st_mode) ? load_dir(&l, fd, err) : load_archive(&l, fd, err);
+	return S_ISDIR(st.st_mode) ? load_dir(&l, fd, err)
+				   : load_archive(&l, fd, (uint64_t)st.st_size, err);
 }

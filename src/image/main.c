@@ -67,24 +67,50 @@ void call_say(const struct image_call *call, const char *event, const char *id, 
 }
 
 /* Images and registries have a hand in what it says, and a child that was taken over. */
-static int complain(const struct image_call *call, struct cay_error *err)
+static void write_line(struct cay_error *err)
 {
-	_cleanup_(json_freep) struct json *j = NULL;
 	_cleanup_(buf_done) struct buf line = BUF(LINE_MAX_BYTES);
 	bool hint = err->hint[0];
 
-	text_flatten(err->text, strlen(err->text));
-	text_flatten(err->hint, strlen(err->hint));
-	if (call->json) {
-		j = cay_error_json(err, NULL);
-		call_event(j);
-	}
 	if (buf_append_str(&line, "cay: ") == 0 &&
 	    text_append_harmless(&line, err->text, strlen(err->text)) == 0 &&
 	    buf_append_str(&line, hint ? " (" : "") == 0 &&
 	    text_append_harmless(&line, err->hint, strlen(err->hint)) == 0 &&
 	    buf_append_str(&line, hint ? ")\n" : "\n") == 0)
 		(void)fd_write_all(STDERR_FILENO, line.data, line.len);
+}
+
+static void flatten(struct cay_error *err)
+{
+	text_flatten(err->text, strlen(err->text));
+	text_flatten(err->hint, strlen(err->hint));
+}
+
+void call_warn(const struct image_call *call, struct cay_error *err)
+{
+	_cleanup_(json_freep) struct json *j = NULL;
+
+	flatten(err);
+	if (!call->json) {
+		write_line(err);
+		return;
+	}
+	j = json_new_object();
+	json_set_str(j, "event", "warning");
+	json_set_str(j, "message", err->text);
+	call_event(j);
+}
+
+static int complain(const struct image_call *call, struct cay_error *err)
+{
+	_cleanup_(json_freep) struct json *j = NULL;
+
+	flatten(err);
+	if (call->json) {
+		j = cay_error_json(err, NULL);
+		call_event(j);
+	}
+	write_line(err);
 	return err->exit_code;
 }
 

@@ -38,7 +38,7 @@ static const struct record_row {
 	ROW(cmd, LIST),      ROW(workdir, PATH),      ROW(user, TEXT),
 	ROW(home, PATH),     ROW(uid, USER),          ROW(gid, USER),
 	ROW(os, TEXT),       ROW(architecture, TEXT), ROW(created, TEXT),
-	ROW(one_id, YES_NO), ROW(size_bytes, NUMBER),
+	ROW(one_id, YES_NO), ROW(size_bytes, NUMBER), ROW(root_bytes, NUMBER),
 };
 
 static const unsigned takes[] = {

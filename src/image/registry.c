@@ -27,6 +27,7 @@
 #define WAIT_FIRST_MS 500
 #define NEWS_BYTES    (1ull << 20) /* so much of a blob makes a try count as none */
 #define REASON_SIZE   200
+#define FORM_MAX      (64u << 10) /* what has to be escaped may be three times as long */
 
 struct seen {
 	struct source source;
@@ -149,7 +150,9 @@ static int fail_denied(const struct seen *s, const struct web_answer *a, struct 
 
 	reason_of(a, reason);
 	(void)cay_fail(err, CAY_E_IMAGE, 0, "%s denies access%s%s", host_of(s->origin),
-		       s->source.login.user[0] ? " with the name and password kept for it" : "",
+		       s->source.login.identity[0] ? " with the identity token kept for it"
+		       : s->source.login.user[0]   ? " with the name and password kept for it"
+						   : "",
 		       reason);
 	if (helper[0])
 		return cay_hint(err,
@@ -228,28 +231,58 @@ static enum outcome judge(const struct seen *s, const struct web_answer *a, cons
 	return passes_by_waiting(a) ? OUTCOME_AGAIN : OUTCOME_FAILED;
 }
 
+/* OAuth2's way, for those who have an identity token: it is never part of a URL. */
+static int make_form(const struct seen *s, const struct challenge *c, const char *scope,
+		     struct buf *form)
+{
+	const struct {
+		const char *name, *value;
+	} fields[] = {{"grant_type", "refresh_token"},
+		      {"service", c->service},
+		      {"client_id", "cay"},
+		      {"scope", scope},
+		      {"refresh_token", s->source.login.identity}};
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < ARRAY_LEN(fields); i++)
+		r = web_add_field(form, fields[i].name, fields[i].value);
+	return r;
+}
+
+static int make_query(const struct challenge *c, const char *scope, char url[WEB_URL_SIZE])
+{
+	int r = c->service[0] ? web_add_query(url, "service", c->service) : 0;
+
+	return r < 0 ? r : web_add_query(url, "scope", scope);
+}
+
 /* A token for the challenge that the latest answer has. */
 static enum outcome get_token(struct registry *r, struct seen *s, struct cay_error *err)
 {
 	const struct challenge c = r->answer.challenge;
-	_cleanup_(buf_done) struct buf text = BUF(AUTH_ANSWER_MAX);
-	char url[WEB_URL_SIZE], origin[REGISTRY_URL_SIZE], scope[SCOPE_SIZE];
+	_cleanup_(buf_done) struct buf text = BUF(AUTH_ANSWER_MAX), form = BUF(FORM_MAX);
+	char url[WEB_URL_SIZE], origin[REGISTRY_URL_SIZE], own[SCOPE_SIZE];
+	const char *scope = c.scope[0] ? c.scope : own;
 	struct web_ask ask = {.url = url, .sink = {text_begin, text_take, &text}};
 
 	(void)snprintf(url, sizeof(url), "%s", c.realm);
-	(void)snprintf(scope, sizeof(scope), "repository:%s:pull", r->repository);
+	(void)snprintf(own, sizeof(own), "repository:%s:pull", r->repository);
 	if (web_origin(url, origin) < 0 || !may_go(s, origin))
 		return failed(cay_fail(err, CAY_E_IMAGE, 0,
 				       "%s sends for a token to where none is asked for: %.100s",
 				       host_of(s->origin), c.realm));
-	if ((c.service[0] && web_add_query(url, "service", c.service) < 0) ||
-	    web_add_query(url, "scope", c.scope[0] ? c.scope : scope) < 0)
+	if ((s->source.login.identity[0] ? make_form(s, &c, scope, &form)
+					 : make_query(&c, scope, url)) < 0)
 		return failed(cay_fail(err, CAY_E_INTERNAL, 0, "ask for a token"));
-	if (s->source.login.user[0]) {
+	if (s->source.login.identity[0]) {
+		ask.form = &form;
+	} else if (s->source.login.user[0]) {
 		ask.user = s->source.login.user;
 		ask.password = s->source.login.password;
 	}
 	web_get(r->web, &ask, &r->answer);
+	if (form.len > 0)
+		explicit_bzero(form.data, form.len);
 	if (!r->answer.has_body)
 		return judge(s, &r->answer, "a token", err);
 	if (token_parse(buf_str(&text), text.len, s->token) < 0)

@@ -25,16 +25,35 @@ static bool names_it(const struct image *image, const char *arg, char full[IMAGE
 	return false;
 }
 
-/* One of several names goes alone; the last one with the image, and an id with all names. */
-static int remove_one(struct removal *r, const char *arg, char id[IMAGE_ID_SIZE],
-		      struct cay_error *err)
+/* Of no use by any name, so all of them go. */
+static int remove_damaged(struct removal *r, struct image *image, struct cay_error *err)
 {
-	_cleanup_(image_freep) struct image *found = NULL;
+	int n = 0;
+
+	if (image->id[0])
+		return removal_image(r, image, err);
+	for (size_t i = 0; n == 0 && i < image->names.len; i++)
+		n = removal_name(r, image->names.items[i]);
+	return n < 0 ? cay_fail(err, CAY_E_INTERNAL, -n, "remove the name") : 0;
+}
+
+/* One of several names goes alone; the last one with the image, and an id with all names. */
+static int remove_one(const struct image_call *call, struct removal *r, const char *arg,
+		      char id[IMAGE_ID_SIZE], struct cay_error *err)
+{
+	_cleanup_(image_freep) struct image *found = NULL, *damaged = NULL;
 	char full[IMAGE_REF_SIZE];
 	int n;
 
-	if (images_find(r->store->path, arg, &found, err) < 0)
-		return -1;
+	if (images_find(r->store->path, arg, &found, err) < 0) {
+		if (images_find_damaged(r->store->path, arg, &damaged, err) < 0)
+			return -1;
+		memcpy(id, damaged->id, IMAGE_ID_SIZE);
+		err->hint[0] = '\0';
+		(void)cay_wrap(err, "%s was damaged", arg);
+		call_warn(call, err);
+		return remove_damaged(r, damaged, err);
+	}
 	memcpy(id, found->id, IMAGE_ID_SIZE);
 	if (names_it(found, arg, full) && found->names.len > 1) {
 		n = removal_name(r, full);
@@ -54,7 +73,7 @@ int rm_main(struct image_call *call, struct cay_error *err)
 		int n = removal_begin(&r, call->store, err);
 
 		if (n == 0)
-			n = remove_one(&r, call->args[i], id, err);
+			n = remove_one(call, &r, call->args[i], id, err);
 		if (n == 0)
 			removal_unused(&r);
 		removal_end(&r);

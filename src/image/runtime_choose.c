@@ -87,11 +87,9 @@ void runtimes_order(struct runtimes *r, const struct language *language, const s
 
 static int hint_get(const struct language *language, const char *version, struct cay_error *err)
 {
-	char image[RUNTIME_IMAGE_SIZE] = "";
+	char image[RUNTIME_IMAGE_SIZE];
 
-	/* An image of the language alone would lack the tool. */
-	if (!language->tool)
-		runtime_image_name(language, version, image);
+	runtime_image_name(language, version, image);
 	return cay_hint(err,
 			"%s%s%sinstall the Debian package%s %s, or name a directory: [language %s] "
 			"path = DIR in " OPERATOR_SETTINGS,

@@ -149,7 +149,8 @@ void runtime_image_name(const struct language *language, const char *version,
 	const char *mark = base->image ? strstr(base->image, VERSION_MARK) : NULL;
 
 	ret[0] = '\0';
-	if (mark)
+	/* An image of the language alone would lack a tool that is another project's. */
+	if (mark && (!language->tool || language->tool_beside))
 		(void)snprintf(ret, RUNTIME_IMAGE_SIZE, "%.*s%s%s", (int)(mark - base->image),
 			       base->image, version ? version : base->image_version,
 			       mark + strlen(VERSION_MARK));

@@ -23,7 +23,8 @@ int runtime_images_default(const char *dir, const struct settings *s,
 			   const struct language *language, struct runtimes *ret,
 			   struct cay_error *err);
 
-/* The default image of a version, as people write it; "": the language has none. */
+/* The default image of a version, as people write it; "": the language has none, or none that has
+ * its tool. */
 #define RUNTIME_IMAGE_SIZE 128
 void runtime_image_name(const struct language *language, const char *version,
 			char ret[RUNTIME_IMAGE_SIZE]);

@@ -31,7 +31,7 @@ static struct json *missing_json(const struct language *language)
 	runtime_image_name(language, NULL, image);
 	json_set_str(j, "language", language->name);
 	json_set_str(j, "package", language->package);
-	json_set_str(j, "image", image[0] && !language->tool ? image : NULL);
+	json_set_str(j, "image", image[0] ? image : NULL);
 	return j;
 }
 

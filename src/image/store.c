@@ -2,9 +2,9 @@
 
 #include "base/attr.h"
 #include "base/fd.h"
-#include "image/layer.h"
-#include "image/record.h"
+#include "image/images.h"
 #include "image/staging.h"
+#include "image/used.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -20,13 +20,11 @@
 /* Of each layer, so that it can't take all the inodes there are. */
 #define INODES_SHARE 2
 
-static const struct {
-	const char *name;
-	mode_t mode;
-} subdirs[] = {
-	{"names", 0755},  {"records", 0755}, {"configs", 0755}, {"manifests", 0755},
-	{"layers", 0700}, {"roots", 0700},   {"partial", 0700}, {"staging", 0700},
+/* What nobody else reads; and what the daemon's api does, as images.h has it. */
+static const char *const own[] = {
+	"configs", "manifests", "layers", "roots", "partial", "staging",
 };
+static const char *const shared[] = {"names", "records"};
 
 int store_flock(int fd, int how)
 {
@@ -128,9 +126,14 @@ static int open_dirs(struct store *s, struct cay_error *err)
 	}
 	if (r == 0 && check_owner(s, err) < 0)
 		return -1;
-	for (size_t i = 0; r == 0 && i < ARRAY_LEN(subdirs); i++)
-		if (mkdirat(s->dir, subdirs[i].name, subdirs[i].mode) < 0 && errno != EEXIST)
+	for (size_t i = 0; r == 0 && i < ARRAY_LEN(own); i++)
+		if (mkdirat(s->dir, own[i], 0700) < 0 &&
+		    (errno != EEXIST || fchmodat(s->dir, own[i], 0700, 0) < 0))
 			r = -errno;
+	for (size_t i = 0; r == 0 && i < ARRAY_LEN(shared); i++)
+		if (mkdirat(s->dir, shared[i], 0700) < 0 && errno != EEXIST)
+			r = -errno;
+	images_guard(s->path);
 	if (r == 0) {
 		s->lock = openat(s->dir, "lock", O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
 		r = s->lock < 0 ? -errno : 0;
@@ -236,42 +239,18 @@ int store_each(const struct store *s, const char *subdir, store_each_fn *fn, voi
 	return 0;
 }
 
-static void add_layer(void *ctx, int dir_fd, const char *name)
-{
-	_cleanup_(fd_closep) int fd =
-		openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	struct layer_count count;
-
-	if (fd >= 0 && layer_count_read(fd, &count) == 0)
-		*(uint64_t *)ctx += count.bytes;
-}
-
-static void add_file(void *ctx, int dir_fd, const char *name)
-{
-	struct stat st;
-
-	if (fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0)
-		*(uint64_t *)ctx += (uint64_t)st.st_blocks * 512;
-}
-
-static int fail_room(int r, struct cay_error *err)
-{
-	return cay_fail(err, CAY_E_INTERNAL, -r, "see how much room the image store has");
-}
-
 int store_left(const struct store *s, uint64_t *ret_bytes, struct cay_error *err)
 {
-	uint64_t used = 0;
-	int r;
+	uint64_t used;
+	size_t n;
 
 	*ret_bytes = UINT64_MAX;
 	if (s->budget_bytes == 0)
 		return 0;
-	r = store_each(s, "layers", add_layer, &used);
-	if (r == 0)
-		r = store_each(s, "partial", add_file, &used);
+	if (images_used(s->path, &used, &n, err) < 0)
+		return -1;
 	*ret_bytes = s->budget_bytes > used ? s->budget_bytes - used : 0;
-	return r < 0 ? fail_room(r, err) : 0;
+	return 0;
 }
 
 int store_room(const struct store *s, uint64_t *ret_bytes, uint64_t *ret_inodes,
@@ -283,7 +262,8 @@ int store_room(const struct store *s, uint64_t *ret_bytes, uint64_t *ret_inodes,
 	if (store_left(s, ret_bytes, err) < 0)
 		return -1;
 	if (fstatvfs(s->dir, &fs) < 0)
-		return fail_room(-errno, err);
+		return cay_fail(err, CAY_E_INTERNAL, errno,
+				"see how much room the image store has");
 	free_bytes = (uint64_t)fs.f_bavail * fs.f_frsize;
 	*ret_bytes = free_bytes < *ret_bytes ? free_bytes : *ret_bytes;
 	/* Some file systems have as many as fit, and say 0. */

@@ -6,7 +6,8 @@
  *   layers/DIFFID/       a layer's tree, whiteouts as plain files (layer.h)
  *   roots/ID/            the merged tree, of hard links into layers/; islands mount it, and hold
  *                        a shared flock on it as long as they live
- *   partial/HEX          downloads, whole or broken off
+ *   partial/HEX          downloads, whole or broken off, locked by who is at them; HEX.PID: of one
+ *                        that did not wait for that any longer (gather.c)
  *   staging/NAME/        what is being made, locked by who makes it
  *
  * Everything gets its name whole, by a rename; a process that was killed leaves only partial/ and

@@ -155,6 +155,10 @@ static CURLcode set_options(struct transfer *t, struct curl_slist *headers, char
 		(void)snprintf(range, sizeof(range), "%llu-", (unsigned long long)ask->from);
 		SET(CURLOPT_RANGE, range);
 	}
+	if (ask->form) {
+		SET(CURLOPT_POSTFIELDS, ask->form->data);
+		SET(CURLOPT_POSTFIELDSIZE, (long)ask->form->len);
+	}
 	if (ask->bearer) {
 		SET(CURLOPT_HTTPAUTH, (long)CURLAUTH_BEARER);
 		SET(CURLOPT_XOAUTH2_BEARER, ask->bearer);
@@ -301,6 +305,18 @@ int web_origin(const char *url, char ret[REGISTRY_URL_SIZE])
 	if (r == 0)
 		(void)snprintf(ret, REGISTRY_URL_SIZE, "%s://%s:%s", scheme, host, port);
 	curl_url_cleanup(u);
+	return r;
+}
+
+int web_add_field(struct buf *form, const char *name, const char *value)
+{
+	char *escaped = curl_easy_escape(NULL, value, 0);
+	int r = escaped ? buf_printf(form, "%s%s=%s", form->len ? "&" : "", name, escaped)
+			: -ENOMEM;
+
+	if (escaped)
+		explicit_bzero(escaped, strlen(escaped));
+	curl_free(escaped);
 	return r;
 }
 

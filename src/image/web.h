@@ -1,7 +1,7 @@
 /*
- * web.h: the one shim over libcurl: GET, one at a time. Redirects are not followed and nothing is
- * tried again: that, and who is told a password, is the caller's to decide. Certificates are always
- * checked.
+ * web.h: the one shim over libcurl: GET, and POST of a form, one at a time. Redirects are not
+ * followed and nothing is tried again: that, and who is told a password, is the caller's to decide.
+ * Certificates are always checked.
  */
 #pragma once
 
@@ -39,6 +39,7 @@ struct web_ask {
 	const char *accept;          /* NULL: anything */
 	const char *user, *password; /* NULL: none */
 	const char *bearer;          /* NULL: none */
+	const struct buf *form;      /* a POST of it; NULL: a GET */
 	uint64_t from;               /* more than 0: the rest from there, if that can be had */
 	struct web_sink sink;
 };
@@ -74,6 +75,9 @@ void web_get(struct web *w, const struct web_ask *ask, struct web_answer *ret);
  * nor https, or has a name and a password in it.
  */
 int web_origin(const char *url, char ret[REGISTRY_URL_SIZE]);
+
+/* A form's NAME=VALUE, behind what it has. 0, -ENOMEM, or -EFBIG past its maximum. */
+int web_add_field(struct buf *form, const char *name, const char *value);
 
 /* url with NAME=VALUE at the end of its query, both as they are. 0, -EINVAL or -ENOMEM. */
 int web_add_query(char url[WEB_URL_SIZE], const char *name, const char *value);

@@ -7,31 +7,31 @@
 #include <string.h>
 
 /*
- * What agents' programs import, as far as it leaves nothing behind that a program could notice: not
- * multiprocessing, which makes a secret for its children when it is loaded.
+ * Our own: a line "NAME=MODULE,MODULE" each, the one that serves whatever no other does last. Every
+ * page and mapping of an interpreter costs its clones time, so a program gets the smallest that has
+ * what it imports. Left out is what would show: multiprocessing makes a secret when it is loaded.
  */
-#define DEFAULT_MODULES                                                                        \
-	"json,re,collections,itertools,functools,math,datetime,random,os,sys,pathlib,typing,"  \
-	"dataclasses,subprocess,csv,io,time,string,statistics,decimal,fractions,argparse,"     \
-	"logging,urllib.parse,urllib.request,hashlib,base64,uuid,tempfile,shutil,glob,textwrap," \
-	"traceback"
+static const char own_sets[] = {
+#include "warm-sets.h"
+	0};
 
-static const struct {
-	const char *name, *modules;
-} own_sets[] = {
-	{"science", DEFAULT_MODULES ",numpy,pandas,matplotlib,matplotlib.pyplot"},
-	{WARM_DEFAULT, DEFAULT_MODULES},
-};
-
-/* "NAME=MODULE,MODULE" of the settings, by its name. */
-static const char *find_set(const struct settings *s, const char *name, size_t len)
+static const char *next_line(const char *line)
 {
-	for (size_t i = 0; i < s->warm_sets.len; i++) {
-		const char *item = s->warm_sets.items[i];
+	return line + strcspn(line, "\n") + 1;
+}
 
-		if (strncmp(item, name, len) == 0 && item[len] == '=')
-			return item + len + 1;
-	}
+static bool is_named(const char *item, const char *name)
+{
+	size_t len = strlen(name);
+
+	return strncmp(item, name, len) == 0 && item[len] == '=';
+}
+
+static const char *in_settings(const struct settings *s, const char *name)
+{
+	for (size_t i = 0; i < s->warm_sets.len; i++)
+		if (is_named(s->warm_sets.items[i], name))
+			return s->warm_sets.items[i] + strlen(name) + 1;
 	return NULL;
 }
 
@@ -42,32 +42,45 @@ int warm_sets(const struct settings *s, struct strv *ret)
 	for (size_t i = 0; i < s->warm_sets.len && r == 0; i++)
 		r = strv_addf(ret, "%.*s", (int)strcspn(s->warm_sets.items[i], "="),
 			      s->warm_sets.items[i]);
-	for (size_t i = 0; i < ARRAY_LEN(own_sets) && r == 0; i++)
-		if (!find_set(s, own_sets[i].name, strlen(own_sets[i].name)))
-			r = strv_add(ret, own_sets[i].name);
+	for (const char *line = own_sets; *line && r == 0; line = next_line(line)) {
+		char name[WARM_NAME_SIZE];
+
+		(void)snprintf(name, sizeof(name), "%.*s", (int)strcspn(line, "="), line);
+		if (!in_settings(s, name))
+			r = strv_add(ret, name);
+	}
 	return r;
 }
 
 const char *warm_modules(const struct settings *s, const char *set)
 {
-	const char *modules = find_set(s, set, strlen(set));
+	const char *modules = in_settings(s, set);
 
-	for (size_t i = 0; i < ARRAY_LEN(own_sets) && !modules; i++)
-		if (strcmp(own_sets[i].name, set) == 0)
-			modules = own_sets[i].modules;
+	for (const char *line = own_sets; *line && !modules; line = next_line(line))
+		if (is_named(line, set))
+			modules = line + strlen(set) + 1;
 	return modules;
+}
+
+/* The name of the module there, up to the next; "" at the end of a set. */
+static size_t module_len(const char *modules)
+{
+	return strcspn(modules, ",\n");
+}
+
+static const char *next_module(const char *modules)
+{
+	size_t n = module_len(modules);
+
+	return modules + n + (modules[n] == ',');
 }
 
 /* Whether the first name of a dotted one in text is among the modules. */
 static bool has_top(const char *modules, const char *text, size_t len)
 {
-	while (*modules) {
-		size_t n = strcspn(modules, ",");
-
-		if (strcspn(modules, ".,") == len && strncmp(modules, text, len) == 0)
+	for (; module_len(modules) > 0; modules = next_module(modules))
+		if (strcspn(modules, ".,\n") == len && strncmp(modules, text, len) == 0)
 			return true;
-		modules += n + (modules[n] == ',');
-	}
 	return false;
 }
 
@@ -136,22 +149,21 @@ static bool code_imports(const struct spec *spec, const char *modules)
 	return false;
 }
 
-/* The modules that this set has and the default one has not. */
+/* Whether it imports one that this set has and the default one has not. */
 static bool suits(const struct settings *s, const struct spec *spec, const char *set)
 {
-	const char *modules = warm_modules(s, set), *usual = warm_modules(s, WARM_DEFAULT);
+	const char *usual = warm_modules(s, WARM_DEFAULT);
 
-	while (*modules) {
+	for (const char *m = warm_modules(s, set); module_len(m) > 0; m = next_module(m)) {
 		char one[256];
-		size_t n = strcspn(modules, ",");
+		size_t top = strcspn(m, ".,\n");
 
-		if (n < sizeof(one) && !has_top(usual, modules, strcspn(modules, ".,"))) {
-			memcpy(one, modules, n);
-			one[n] = '\0';
-			if (code_imports(spec, one))
-				return true;
-		}
-		modules += n + (modules[n] == ',');
+		if (top >= sizeof(one) || has_top(usual, m, top))
+			continue;
+		memcpy(one, m, top);
+		one[top] = '\0';
+		if (code_imports(spec, one))
+			return true;
 	}
 	return false;
 }
@@ -160,10 +172,10 @@ static bool suits(const struct settings *s, const struct spec *spec, const char 
 static bool is_read_at_start(const char *variable)
 {
 	static const char *const names[] = {
-		"PYTHON", "LD_",  "LC_",     "LANG=",    "LANGUAGE", "MALLOC_",    "GLIBC_",
-		"TZ",     "MPL",  "OPENBLAS", "OMP_",    "MKL_",     "NUMEXPR",    "BLIS_",
-		"VECLIB", "GOTO", "KMP_",     "OPENSSL", "SSL_",     "PANDAS",     "NPY_",
-		"NUMPY",  "LOCPATH", "NLSPATH", "GCONV_PATH",
+		"PYTHON", "LD_",     "LC_",      "LANG=",      "LANGUAGE", "MALLOC_", "GLIBC_",
+		"TZ",     "MPL",     "OPENBLAS", "OMP_",       "MKL_",     "NUMEXPR", "BLIS_",
+		"VECLIB", "GOTO",    "KMP_",     "OPENSSL",    "SSL_",     "PANDAS",  "NPY_",
+		"NUMPY",  "LOCPATH", "NLSPATH",  "GCONV_PATH",
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(names); i++)
@@ -192,9 +204,11 @@ bool warm_choose(const struct spec *spec, const struct settings *s, const struct
 	_cleanup_(strv_done) struct strv sets = {0};
 	const char *set = WARM_DEFAULT;
 
-	if (!s->warm_enabled || spec->cold || !runtime || image || !warm_can(runtime) ||
-	    spec->as_root || spec->engine == ENGINE_DIRECT || spec->n_mounts > 0 ||
-	    spec->workspace.source || spec->kept || !env_is_usual(env) || warm_sets(s, &sets) < 0)
+	/* Which images are trusted is the launcher's to know. */
+	if (!s->warm_enabled || spec->cold || !runtime || (image && s->warm_images.len == 0) ||
+	    !warm_can(runtime) || spec->as_root || spec->writable ||
+	    spec->engine == ENGINE_DIRECT || spec->n_mounts > 0 || spec->workspace.source ||
+	    spec->kept || !env_is_usual(env) || warm_sets(s, &sets) < 0)
 		return false;
 	for (size_t i = 0; i < sets.len; i++)
 		if (suits(s, spec, sets.items[i])) {

@@ -18,7 +18,7 @@
 /* The names of all sets: those of the settings, then ours. 0 or -errno. */
 int warm_sets(const struct settings *s, struct strv *ret);
 
-/* The modules of a set, "json,re,math"; NULL: there is no such set. */
+/* The modules of a set, "json,re,math", up to the end of the line; NULL: there is no such set. */
 const char *warm_modules(const struct settings *s, const char *set);
 
 /*

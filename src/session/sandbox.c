@@ -169,6 +169,7 @@ static void sandbox_free(struct sandbox *s)
 	request_body_free(s->body);
 	image_free(s->image);
 	free(s->plan);
+	free(s->unable);
 	free(s->name);
 	free(s);
 }
@@ -402,8 +403,15 @@ static int choose_image(const struct settings *settings, struct spec *spec, stru
 	if (image_choose_named(settings, spec, &choice, err) < 0 ||
 	    spec_set_image(spec, choice.name, err) < 0)
 		return -1;
+	image_free(*ret);
 	*ret = take_ptr(&choice.image);
 	return 0;
+}
+
+/* Whose workspace is the daemon's to keep; a host directory stays by itself. */
+static void name_kept(struct request_body *body, const char *id)
+{
+	body->spec.kept = body->persistent && !body->spec.workspace.source ? id : NULL;
 }
 
 /* The island is made for a program that does nothing. */
@@ -418,8 +426,7 @@ static int make_plan(struct sandboxes *all, const char *id, const struct setting
 
 	spec->kind = SPEC_ARGV;
 	spec->live_roots = image ? &no_roots : &all->roots; /* they are the host's */
-	/* A host directory stays by itself. */
-	spec->kept = body->persistent && !spec->workspace.source ? id : NULL;
+	name_kept(body, id);
 	if (!spec->limits.timeout_ms) /* a command's */
 		spec->limits.timeout_ms =
 			max && max < SANDBOX_COMMAND_DEFAULT_MS ? max : SANDBOX_COMMAND_DEFAULT_MS;
@@ -448,9 +455,24 @@ static int renew_plan(struct sandbox *s, struct cay_error *err)
 	return 0;
 }
 
+/* Once more: an image may be there by now. */
+int sandbox_enable(struct sandbox *s, struct cay_error *err)
+{
+	if (!s->unable)
+		return 0;
+	if (choose_image(s->all->config.settings, &s->body->spec, &s->image, err) < 0 ||
+	    renew_plan(s, err) < 0) {
+		*s->unable = *err;
+		return cay_wrap(err, "the sandbox %s can't be started any more", s->id);
+	}
+	free(s->unable);
+	s->unable = NULL;
+	return 0;
+}
+
 int sandbox_wake(struct sandbox *s, struct cay_error *err)
 {
-	if (s->rules_changed && renew_plan(s, err) < 0)
+	if (sandbox_enable(s, err) < 0 || (s->rules_changed && renew_plan(s, err) < 0))
 		return -1;
 	if (islands_make(&s->ref, s->plan, 0, NULL, err) < 0)
 		return -1;
@@ -567,15 +589,23 @@ int sandbox_create(struct sandboxes *all, const struct owner *owner,
 
 int sandbox_enter_stopped(struct sandboxes *all, struct sandbox *s, struct cay_error *err)
 {
+	struct cay_error *why = malloc(sizeof(*why));
+	int r;
+
+	if (!why)
+		return cay_fail(err, CAY_E_INTERNAL, ENOMEM, "restore the sandbox");
+	(void)cay_fail(why, CAY_E_INTERNAL, 0, "not tried yet");
 	s->all = all;
 	s->ref = (struct island_ref){
 		.islands = all->config.place.islands, .ctx = s, .report = on_report};
 	s->state = SANDBOX_STOPPED;
-	if (choose_image(all->config.settings, &s->body->spec, &s->image, err) < 0 ||
-	    make_plan(all, s->id, all->config.settings, s->body, s->image, &s->plan, err) < 0)
-		return -1;
+	s->unable = why;
+	name_kept(s->body, s->id);
 	s->next = all->list;
 	all->list = s;
+	r = sandbox_enable(s, err);
+	if (r < 0)
+		all->config.unable(all->config.ctx, s->id, err);
 	return 0;
 }
 

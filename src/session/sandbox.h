@@ -39,7 +39,8 @@ struct sandbox {
 	struct owner owner;
 	struct request_body *body;   /* what was asked for; its spec is the base of commands' */
 	struct image *image;         /* that it is made of; NULL: the host's own */
-	struct plan *plan;           /* the island's, as the launcher has it */
+	struct plan *plan;           /* the island's, as the launcher has it; NULL: unable */
+	struct cay_error *unable;    /* why it can't be started any more; or NULL */
 	bool rules_changed;          /* those in body are others than the plan's */
 	struct sandbox_rules *rules; /* that are about to be others; or NULL */
 	struct island_ref ref;
@@ -71,7 +72,10 @@ struct sandboxes_config {
 	sandbox_ended_fn *ended;
 	/* CPU time that one used since this was last called; NULL: nobody wants to know. */
 	void (*used)(void *ctx, const struct sandbox *s, double cpu_ms);
-	/* A persistent one of the store's can't be started: it stays as it is. */
+	/*
+	 * A persistent one of the store's can't be started: it stays as it is, and but for one
+	 * whose request can't be read it is there to be looked at, deleted, or tried again.
+	 */
 	void (*unable)(void *ctx, const char *id, const struct cay_error *err);
 	void *ctx;
 };

@@ -60,7 +60,13 @@ struct json;
 /* sandbox_json.c: {"mode":…,"allow":[…],"block":[…]} */
 struct json *sandbox_network_json(const struct sandbox *s);
 
-/* For sandbox_store.c: enters one that was, with its body, owner and times set. */
+/* One that was unable, for the reason that it has had, or for another. */
+int sandbox_enable(struct sandbox *s, struct cay_error *err);
+
+/*
+ * For sandbox_store.c: enters one that was, with its body, owner and times set. 0 also where it
+ * can't be started.
+ */
 int sandbox_enter_stopped(struct sandboxes *all, struct sandbox *s, struct cay_error *err);
 
 /* sandbox_use.c: what the launcher says about a command. */

@@ -30,7 +30,8 @@ struct json *sandbox_json(const struct sandbox *s)
 
 	json_set_str(o, "id", s->id);
 	json_set_str(o, "name", s->name);
-	json_set_str(o, "state", sandbox_state_name(s->state));
+	json_set_str(o, "state", s->unable ? "unusable" : sandbox_state_name(s->state));
+	json_set_str(o, "reason", s->unable ? s->unable->text : NULL);
 	json_set_str(o, "owner", owner_text(&s->owner, owner));
 	json_set_int(o, "created", s->created_ms);
 	json_set_int(o, "last_used", s->last_used_ms);
@@ -43,7 +44,7 @@ struct json *sandbox_json(const struct sandbox *s)
 	json_set_int(o, "busy", (int64_t)s->busy);
 	json_set(o, "labels", request_labels_json(s->body));
 	json_set_str(o, "image", s->body->spec.image);
-	json_set(o, "limits", limits_json(&s->plan->limits));
+	json_set(o, "limits", limits_json(&s->body->spec.limits));
 	json_set(o, "network", sandbox_network_json(s));
 	json_set(o, "usage", usage_json(s));
 	if (s->stands)

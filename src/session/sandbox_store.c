@@ -29,7 +29,7 @@ static struct json *spec_json(const struct sandbox *s)
 	decided = json_new_object(); /* as a request would ask for it */
 	for (size_t n = 0; n < n_limit_rows; n++)
 		json_set_int(limits, limit_rows[n].name,
-			     (int64_t)limit_get(&s->plan->limits, &limit_rows[n]));
+			     (int64_t)limit_get(&s->body->spec.limits, &limit_rows[n]));
 	json_set_str(o, "request", s->body->text);
 	json_set(o, "limits", limits);
 	json_set(decided, "network", sandbox_network_json(s));
@@ -179,7 +179,7 @@ static bool note_name(struct restoring *to, const char *id)
 	return true;
 }
 
-/* One that can't be read, or is not allowed any more, keeps its workspace until it can be. */
+/* One that can't be read keeps its workspace until it can be. */
 static void restore_one(void *ctx, const struct sandbox_record *r)
 {
 	struct restoring *to = ctx;

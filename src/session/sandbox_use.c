@@ -103,6 +103,9 @@ int sandbox_order(struct sandbox *s, struct request_body *body, uint64_t cpu_lef
 	struct limits *limits = &body->spec.limits;
 
 	*ret = (struct job_order){.body = body, .script = SCRIPT_NONE};
+	/* Without a plan it would be a run of its own. */
+	if (sandbox_enable(s, err) < 0)
+		return -1;
 	if (inherit(s, &body->spec) < 0)
 		return cay_fail(err, CAY_E_INTERNAL, ENOMEM, "prepare the command");
 	if (cpu_left_ms && (!limits->cpu_time_ms || limits->cpu_time_ms > cpu_left_ms))

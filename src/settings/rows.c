@@ -60,6 +60,7 @@ static const struct row serve_rows[] = {
 static const struct row warm_rows[] = {
 	{"enabled", ROW_BOOL, offsetof(struct settings, warm_enabled), 1, 0, 0},
 	{"set", ROW_SETS, offsetof(struct settings, warm_sets), 0, 0, 0},
+	{"image", ROW_WORDS, offsetof(struct settings, warm_images), 0, 0, 0},
 	{"memory", ROW_SIZE, offsetof(struct settings, warm_memory), 256ull << 20, 1ull << 44, 0},
 };
 

@@ -77,7 +77,8 @@ struct settings {
 	struct strv images_mirrors; /* mirror = REGISTRY=URL: asked before the registry itself */
 	struct strv images_plain_http; /* plain_http = REGISTRY: asked without TLS */
 	uint64_t images_stall_timeout; /* stall_timeout: seconds in which next to nothing comes */
-	bool warm_enabled;     /* [warm] enabled = yes|no */
+	bool warm_enabled;             /* [warm] enabled = yes|no */
+	struct strv warm_images;       /* image = REFERENCE: trusted to have interpreters started */
 	struct strv warm_sets; /* set = NAME=MODULE,MODULE: of what interpreters have loaded */
 	struct language_settings languages[SETTINGS_LANGUAGES_MAX];
 	size_t n_languages;

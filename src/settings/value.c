@@ -20,7 +20,7 @@
 
 #define REFERENCE_MAX 512
 #define ALIAS_MAX     64
-#define SET_NAME_MAX 32
+#define SET_NAME_MAX  32
 
 void value_init(void *base, const struct row *row)
 {

@@ -42,6 +42,7 @@ struct image {
 	char *os, *architecture, *created;
 	bool one_id;         /* unpacked without root: all files are one user's */
 	uint64_t size_bytes; /* of its layers, unpacked */
+	uint64_t root_bytes; /* of its root, beside those: directories, and files of its own */
 	struct image_runtime *runtimes;
 	size_t n_runtimes;
 };

@@ -268,6 +268,8 @@ const struct language languages[] = {
 		.run = {"{program}", "-XX:MaxRAM={memory}", "-cp", "{build}", "{entry}"},
 		.versions = {{"../release", "JAVA_VERSION=\""}},
 		.package = "default-jdk-headless",
+		.image = "eclipse-temurin:{version}-jdk",
+		.image_version = "21",
 	},
 };
 

@@ -3,7 +3,11 @@
 # it look as if they had not been. What is used here is in every interpreter from the start.
 import sys
 
-bare = set(sys.modules)
+# What comes behind site was imported for the sake of -c: linecache, since 3.13.
+bare, extra = list(sys.modules), []
+if "site" in bare:
+    extra = bare[bare.index("site") + 1:]
+    del bare[bare.index("site") + 1:]
 
 import _frozen_importlib
 import _imp
@@ -20,8 +24,9 @@ import time
 import warnings
 
 loading = []  # modules whose code runs, the innermost last
-needs = {}  # module: what was imported while its code ran
+needs = {extra[-1]: extra[:-1]} if extra else {}  # module: what was imported while its code ran
 actions = {}  # module: calls that changed something outside of it
+backends = {}  # module: matplotlib's backend after its import
 
 
 def note(name):
@@ -29,7 +34,7 @@ def note(name):
         needs[loading[-1]].append(name)
 
 
-def noting(function, *place):
+def noting(function):
     """Instead of a function that changes something: while modules are loaded, the call is only noted."""
     def instead(*args, **kwargs):
         if not loading:
@@ -50,6 +55,8 @@ def load_unlocked(spec, original=_frozen_importlib._load_unlocked):
         # Names that were only put into sys.modules, as typing.io.
         needs[spec.name] += [name for name in sys.modules if name not in before and name not in needs]
         loading.pop()
+        if spec.name in ("matplotlib", "matplotlib.pyplot") and "matplotlib" in sys.modules:
+            backends[spec.name] = dict.get(sys.modules["matplotlib"].rcParams, "backend")
 
 
 def gcd_import(name, package=None, level=0, original=_frozen_importlib._gcd_import):
@@ -81,6 +88,7 @@ def preload(names):
                                      (warnings, "filterwarnings"), (warnings, "simplefilter"))]
     before = [getattr(module, name) for module, name, _ in changed]
     here = sys.path.pop(0)
+    sys.path_importer_cache.pop(os.getcwd(), None)
     # Threads would not live on in a clone. matplotlib wants a directory to write to.
     for name in "OPENBLAS", "OMP", "MKL", "NUMEXPR", "VECLIB_MAXIMUM", "BLIS":
         os.environ[name + "_NUM_THREADS"] = "1"
@@ -108,8 +116,11 @@ def seeds(name, module):
     if name == "logging":
         clock = time.time_ns if isinstance(module._startTime, int) else time.time
         return [lambda: setattr(module, "_startTime", clock())]
-    if name == "matplotlib":
-        return [function.cache_clear for function in vars(module).values() if hasattr(function, "cache_clear")]
+    if name in backends:
+        # pyplot's import changes it, where there is no display.
+        settings = sys.modules["matplotlib"].rcParams
+        return [lambda: dict.__setitem__(settings, "backend", backends[name])] + [
+            function.cache_clear for function in vars(module).values() if hasattr(function, "cache_clear")]
     return []
 
 
@@ -144,6 +155,8 @@ def hide():
     for name, values in (("tempfile", {"_name_sequence": None, "tempdir": None}), ("uuid", {"_node": None})):
         if name in entries:
             vars(entries[name][0]).update(values)
+    if "linecache" in entries:
+        entries["linecache"][0].clearcache()
     warm.hide(entries)
 
 

@@ -17,6 +17,7 @@
  *   python_run.c     finding, compiling and running the program, and what becomes of exceptions
  *   python_modules.c modules that are there already, but not imported yet
  *   python_end.c     the end, without taking down what was there before the program
+ *   python_pages.c   memory that every program writes to
  *   python_files.c   whether what was loaded is still what would be loaded
  *
  * A start that would come out otherwise than in this zygote, because of the environment, options or
@@ -144,8 +145,9 @@ static PyObject *serve(PyObject *self, PyObject *args)
 	Py_LeaveRecursiveCall();
 	forget_exception();
 	/* __main__ last: what is frozen is never collected, and the program's own is to be. */
-	if (freeze() < 0 || fresh_main() < 0)
+	if (world_clear() < 0 || stdio_close() < 0 || freeze() < 0 || fresh_main() < 0)
 		give_up("not ready");
+	pages_learn(python_fork, world_example);
 	zygote_serve(sock, &python);
 }
 
@@ -155,7 +157,7 @@ static PyObject *prepare(PyObject *self, PyObject *args)
 	(void)self;
 	(void)args;
 	gc = PyImport_ImportModule("gc");
-	if (!gc || world_remember() < 0 || end_prepare(gc) < 0)
+	if (!gc || world_remember() < 0 || stdio_remember() < 0 || end_prepare(gc) < 0)
 		return PyErr_Format(PyExc_OSError, "not prepared");
 	Py_RETURN_NONE;
 }

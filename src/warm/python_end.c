@@ -155,6 +155,7 @@ static PyObject *last(PyObject *self, PyObject *args)
 	if (nothing_held("stdout", "__stdout__", end.std[3]) &&
 	    nothing_held("stderr", "__stderr__", end.std[6]) && nothing_left()) {
 		(void)fflush(NULL);
+		pages_note();
 		_exit(exit_code(end.code, end.interrupted));
 	}
 	Py_RETURN_NONE;
@@ -189,9 +190,13 @@ int end_prepare(PyObject *gc)
 
 void end_program(int code, bool interrupted)
 {
+	PyObject *type, *value, *trace;
+
 	end.code = code;
 	end.interrupted = interrupted;
+	PyErr_Fetch(&type, &value, &trace);
 	(void)ignore(PyObject_CallMethod(end.exits, "register", "O", end.function));
+	PyErr_Restore(type, value, trace);
 	if (Py_FinalizeEx() < 0)
 		code = 120;
 	exit(exit_code(code, interrupted));

@@ -25,6 +25,7 @@ static struct {
 	PyObject *entries;                /* name: entry; never changed */
 	PyObject *waiting;                /* names of those that no program has imported */
 	PyObject *original;               /* _find_and_load */
+	PyObject *known;                  /* directory of sys.path: when it had changed */
 	PyObject *meta_path, *path_hooks; /* as they were, as tuples */
 } modules;
 
@@ -46,7 +47,38 @@ static bool same_items(const char *name, PyObject *as)
 	return true;
 }
 
-/* -1: can't be told; 0: there is none; 1: listed has it. */
+/* Directories that are as they were when the modules were found. */
+static bool is_known(PyObject *path, const struct stat *st)
+{
+	PyObject *changed = PyDict_GetItemWithError(modules.known, path);
+
+	return changed && memcmp(PyBytes_AsString(changed), &st->st_mtim, sizeof(st->st_mtim)) == 0;
+}
+
+static int know_directories(void)
+{
+	PyObject *path = PySys_GetObject("path");
+
+	modules.known = PyDict_New();
+	for (Py_ssize_t i = 1; modules.known && path && i < PyList_Size(path); i++) {
+		PyObject *place = PyList_GetItem(path, i),
+			 *bytes = PyUnicode_EncodeFSDefault(place);
+		PyObject *changed = NULL;
+		struct stat st;
+
+		if (bytes && stat(PyBytes_AsString(bytes), &st) == 0)
+			changed =
+				PyBytes_FromStringAndSize((char *)&st.st_mtim, sizeof(st.st_mtim));
+		if (changed && PyDict_SetItem(modules.known, place, changed) < 0)
+			Py_CLEAR(modules.known);
+		Py_XDECREF(bytes);
+		Py_XDECREF(changed);
+	}
+	PyErr_Clear();
+	return modules.known ? 0 : -1;
+}
+
+/* -1: can't be told; 0: nothing that matters there; 1: listed has it. */
 static int list(PyObject *path)
 {
 	PyObject *bytes = PyUnicode_Check(path) ? PyUnicode_EncodeFSDefault(path) : NULL;
@@ -63,6 +95,10 @@ static int list(PyObject *path)
 		text = ".";
 	if (stat(text, &st) < 0) {
 		r = errno == ENOENT || errno == ENOTDIR ? 0 : -1;
+		goto done;
+	}
+	if (is_known(path, &st)) {
+		r = 0;
 		goto done;
 	}
 	r = 1;
@@ -234,8 +270,8 @@ int modules_hide(PyObject *entries)
 	modules.meta_path = tuple_of("meta_path");
 	modules.path_hooks = tuple_of("path_hooks");
 	modules.original = importlib ? PyObject_GetAttrString(importlib, "_find_and_load") : NULL;
-	if (function && modules.waiting && modules.meta_path && modules.path_hooks &&
-	    modules.original)
+	if (know_directories() == 0 && function && modules.waiting && modules.meta_path &&
+	    modules.path_hooks && modules.original)
 		r = PyObject_SetAttrString(importlib, "_find_and_load", function);
 	Py_XDECREF(importlib);
 	Py_XDECREF(function);

@@ -12,6 +12,7 @@
 
 #include <stdbool.h>
 #include <stdio.h>
+#include <sys/types.h>
 
 /* cpython/compile.h. */
 struct compiler_flags {
@@ -41,10 +42,14 @@ __attribute__((noreturn)) void python_run(char **argv, char **env);
 
 /* python_world.c: what a process is born with. */
 int world_remember(void);
+void world_example(void); /* runs a small program */
+int world_clear(void);    /* of the zygote's own */
 bool world_differs(char **argv, char **env);
 void world_set(char **argv, char **env);
 
 /* python_stdio.c */
+int stdio_remember(void);
+int stdio_close(void); /* the zygote's own */
 void stdio_open(void);
 void stdio_flush(const char *name);
 
@@ -55,6 +60,11 @@ __attribute__((noreturn)) void end_program(int code, bool interrupted);
 
 /* python_modules.c: boot.py's entries are in sys.modules from their first import on. */
 int modules_hide(PyObject *entries);
+
+/* python_pages.c: example, in a clone, ends by pages_note() and _exit(). */
+void pages_learn(pid_t (*clone)(void), void (*example)(void));
+void pages_note(void);
+void pages_ask(void);
 
 /* python_files.c */
 int files_remember(PyObject *entries);

@@ -107,7 +107,15 @@ static bool find_program(char **argv, struct program *p)
 /* linecache knows the lines of -c since 3.13, so that tracebacks show them. */
 static PyObject *register_lines(PyObject *code, PyObject *name, const char *text)
 {
-	PyObject *linecache = PyImport_ImportModule("linecache"), *done = NULL;
+	PyObject *linecache = PyImport_ImportModule("linecache"), *done = NULL, *finder = NULL;
+	char here[PATH_MAX];
+
+	/* The search for it comes by the program's directory, and leaves a finder there. */
+	if (getcwd(here, sizeof(here)))
+		finder = PyUnicode_DecodeFSDefault(here);
+	if (finder)
+		(void)ignore(PyImport_GetImporter(finder));
+	Py_XDECREF(finder);
 
 	if (linecache)
 		done = PyObject_CallMethod(
@@ -229,8 +237,9 @@ static int system_exit(void)
 		print_exit(value);
 		n = 1;
 	}
-	/* Too large a number, or a failure to print: neither is spoken of. */
-	PyErr_Clear();
+	/* Too large a number, or a failure to print: spoken of by Py_FinalizeEx() since 3.12. */
+	if (python_version() < 0x030c)
+		PyErr_Clear();
 	Py_XDECREF(value);
 	Py_XDECREF(type);
 	Py_XDECREF(trace);
@@ -260,6 +269,7 @@ void python_run(char **argv, char **env)
 		(void)execve(argv[0], argv, env);
 		give_up("can't execute the interpreter");
 	}
+	pages_ask();
 	world_set(argv, env);
 	stdio_open();
 	set_path(&p);

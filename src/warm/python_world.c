@@ -26,14 +26,20 @@ static struct {
 	bool coerced;    /* CPython has set LC_CTYPE: PEP 538 */
 	PyOS_sighandler_t interrupt;
 	struct prctl_mm_map map;
+	PyObject *environ; /* posix.environ */
+	PyObject *site;
 } born;
 
-/* Variables that a start goes by. SETUPTOOLS_: read by a .pth file that Debian has. */
+/*
+ * Variables that a start goes by: CPython's, the C library's, and those that modules look at when
+ * they are imported (SETUPTOOLS_: by a .pth file that Debian has; others: numpy and matplotlib).
+ */
 static bool matters(const char *variable)
 {
 	static const char *const prefixes[] = {
-		"PYTHON",          "LC_ALL=",     "LC_CTYPE=", "LANG=",     "LD_",  "MALLOC_",
-		"GLIBC_TUNABLES=", "SETUPTOOLS_", "MPL",       "OPENBLAS_", "OMP_", "MKL_"};
+		"PYTHON",          "LC_ALL=",         "LC_CTYPE=", "LANG=",     "LD_",  "MALLOC_",
+		"GLIBC_TUNABLES=", "SETUPTOOLS_",     "MPL",       "OPENBLAS_", "OMP_", "MKL_",
+		"DISPLAY=",        "WAYLAND_DISPLAY="};
 
 	for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++)
 		if (strncmp(variable, prefixes[i], strlen(prefixes[i])) == 0)
@@ -196,23 +202,34 @@ static void remember_user(void)
 	}
 	free(base);
 	free(all);
-	Py_XDECREF(site);
+	born.site = site;
 }
 
 int world_remember(void)
 {
 	PyObject *argv = PySys_GetObject("orig_argv"), *first = NULL;
+	PyObject *posix = PyImport_ImportModule("posix");
 
 	if (argv && PyList_Size(argv) > 0)
 		first = PyUnicode_EncodeFSDefault(PyList_GetItem(argv, 0));
 	if (first)
 		born.argv0 = strdup(PyBytes_AsString(first));
 	Py_XDECREF(first);
-	if (!born.argv0 || remember_environment() < 0 || remember_map() < 0)
+	born.environ = posix ? PyObject_GetAttrString(posix, "environ") : NULL;
+	Py_XDECREF(posix);
+	if (!born.argv0 || !born.environ || remember_environment() < 0 || remember_map() < 0)
 		return -1;
 	remember_user();
 	born.interrupt = PyOS_getsig(SIGINT);
 	return 0;
+}
+
+int world_clear(void)
+{
+	PyDict_Clear(born.environ);
+	return PySys_SetObject("argv", Py_None) < 0 || PySys_SetObject("orig_argv", Py_None) < 0
+		       ? -1
+		       : 0;
 }
 
 static PyObject *list_of(char **words)
@@ -242,7 +259,6 @@ static void set_list(const char *name, char **words, Py_ssize_t from, Py_ssize_t
 /* posix.environ is what os.environ is built on; of two with one name the first is seen. */
 static void set_environ(PyObject *dict, char **env)
 {
-	PyDict_Clear(dict);
 	for (; *env; env++) {
 		const char *equals = strchr(*env, '=');
 		PyObject *name, *value;
@@ -261,22 +277,20 @@ static void set_environ(PyObject *dict, char **env)
 
 static void set_user(char **env)
 {
-	PyObject *site = born.user_tail ? PyImport_ImportModule("site") : NULL;
 	char base[PATH_MAX], packages[PATH_MAX * 2];
 	PyObject *value;
 
-	if (!site || !user_base(env, base, sizeof(base)))
+	if (!born.user_tail || !user_base(env, base, sizeof(base)))
 		return;
 	(void)snprintf(packages, sizeof(packages), "%s%s", base, born.user_tail);
 	value = PyUnicode_DecodeFSDefault(base);
-	if (!value || PyObject_SetAttrString(site, "USER_BASE", value) < 0)
+	if (!value || PyObject_SetAttrString(born.site, "USER_BASE", value) < 0)
 		give_up("no user's packages");
 	Py_DECREF(value);
 	value = PyUnicode_DecodeFSDefault(packages);
-	if (!value || PyObject_SetAttrString(site, "USER_SITE", value) < 0)
+	if (!value || PyObject_SetAttrString(born.site, "USER_SITE", value) < 0)
 		give_up("no user's packages");
 	Py_DECREF(value);
-	Py_DECREF(site);
 }
 
 /* glibc's and, where it differs, that of the module time. */
@@ -342,19 +356,12 @@ static void set_proc(char **argv, char **env)
 
 void world_set(char **argv, char **env)
 {
-	PyObject *posix = PyImport_ImportModule("posix");
-	PyObject *dict = posix ? PyObject_GetAttrString(posix, "environ") : NULL;
-
 	set_proc(argv, env);
 	environ = env;
 	/* As CPython does, before it looks at the environment. */
 	if (born.coerced && setenv("LC_CTYPE", "C.UTF-8", 1) < 0)
 		give_up("no memory");
-	if (!dict)
-		give_up("no environment");
-	set_environ(dict, environ);
-	Py_DECREF(dict);
-	Py_DECREF(posix);
+	set_environ(born.environ, environ);
 	set_user(env);
 	set_timezone(env);
 	set_list("orig_argv", argv, 0, 0);
@@ -364,4 +371,15 @@ void world_set(char **argv, char **env)
 	PyOS_setsig(SIGPIPE, SIG_IGN);
 	PyOS_setsig(SIGXFSZ, SIG_IGN);
 	PyOS_setsig(SIGINT, born.interrupt);
+}
+
+void world_example(void)
+{
+	static char *env[256];
+	char *argv[] = {born.argv0, (char *)"-c", (char *)"print(42)", NULL};
+	size_t n = 0;
+
+	for (char *v = born.env; v < born.env + born.env_len && n < 255; v += strlen(v) + 1)
+		env[n++] = v;
+	python_run(argv, env);
 }

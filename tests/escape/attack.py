@@ -55,6 +55,8 @@ ATTACKS = {
         18: ("IPC, sockets, queues, keys, locks, files of the host and of neighbours",
              "not there; but inotify and flock on `/usr` **work**: a limit"),
         19: ("dumps a huge core", "no file, no handler"),
+        36: ("leaves something in a cloned interpreter for the next run, looks for the one it was cloned from and for "
+             "other clones", "nothing is seen, nothing is reached"),
     },
     "Out of the limits": {
         20: ("fork and thread bombs, daemons that hide", "held; all gone at the end"),
@@ -76,6 +78,7 @@ ATTACKS = {
         34: ("escape sequences, bad UTF-8 and bidi in output and names",
              "shown, not obeyed; exact in JSON"),
         35: ("shell characters, newlines, options as values", "never interpreted"),
+        36: ("an ordinary user reads root's image store: passwords in environments, files, names", "refused"),
     },
 }
 

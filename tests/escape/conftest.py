@@ -18,16 +18,22 @@ sys.path[:0] = [str(HERE), *(str(HERE.parent / name) for name in ("integration",
 from fixtures import *  # noqa: E402, F401, F403: by the path above
 from image_fixtures import *  # noqa: E402, F401, F403
 from world_fixtures import *  # noqa: E402, F401, F403
+from maker import Maker, left_behind  # noqa: E402
 from attack import ATTACKS, rounds, take_told  # noqa: E402: after the paths are set
-from support import STRANGER, must_work  # noqa: E402
+from support import STRANGER, must_work, traces  # noqa: E402
 from table import Outcome, lines, write_table  # noqa: E402
+from warm import WarmCay, arrange  # noqa: E402
+from zygotes import warm_up  # noqa: E402
 
 
-@pytest.fixture(params=["root", "user", "root inside"])
+@pytest.fixture(params=["root", "user", "root inside", "warm"])
 def island(request):
-    """cay as whoever runs the tests, and as an ordinary user with nothing delegated; and with a root inside."""
+    """cay as whoever runs the tests, and as an ordinary user with nothing delegated; with a root inside; and where
+    a daemon clones interpreters."""
     if request.param == "root":
         return request.getfixturevalue("cay")
+    if request.param == "warm":
+        return request.getfixturevalue("warm")
     if request.param == "root inside":
         inside = with_options(request.getfixturevalue("cay"), "--user", "root")
         inside.uid, inside.capabilities = 0, ROOT_CAPABILITIES
@@ -42,6 +48,31 @@ def with_options(cay, *options):
     cay.run = lambda *args, **more: run(*options, *args, **more)
     cay.start = lambda first, *args, **more: start(first, *options, *args, **more)
     return cay
+
+
+@pytest.fixture(scope="session")
+def warm_daemon(scratch, nothing_left_at_the_end):
+    """With a zygote that bears."""
+    maker = Maker(scratch)
+    yield warm_up(maker())
+    maker.end()
+
+
+@pytest.fixture
+def warm(warm_daemon, scratch, place):
+    """cay whose runs are that daemon's, and warm wherever they can be."""
+    cay = WarmCay(warm_daemon, place, scratch / "home", scratch / "tmp")
+    yield cay
+    cay.check()
+
+
+@pytest.fixture(autouse=True)
+def nothing_left(scratch, nothing_left_at_the_end):
+    """A daemon that is warm keeps islands ready, which come and go: those are looked at when it has ended."""
+    before = traces(scratch / "tmp")
+    yield
+    left = left_behind(before, scratch / "tmp")
+    assert not left, f"left behind: {left}"
 
 
 @pytest.fixture
@@ -89,6 +120,11 @@ def pytest_configure(config):
 def pytest_addoption(parser):
     parser.addoption("--write-table", action="store_true",
                      help="write README's table of attacks, if all of them were refused")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config, items):
+    config.hook.pytest_deselected(items=arrange(items))
 
 
 @pytest.fixture(autouse=True)

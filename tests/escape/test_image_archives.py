@@ -66,6 +66,12 @@ ARCHIVES = {
     "a hard link to a link, and over it": (lambda o: [Tree().symlink("s", o / "mark").link("x", "s")
                                                       .file("x", "attacked")], None),
     "through a link of a lower layer": (lambda o: [Tree().symlink("way", o), file_through(Tree())], None),
+    "through a link up of a lower layer": (lambda o: [Tree().symlink("way", f"{UP}../outside"), file_through(Tree())],
+                                           None),
+    "through a lower link to what the image has, too": (
+        lambda o: [Tree().directory(f".{o}").symlink("way", f"{UP * 8}{str(o)[1:]}"), file_through(Tree())], None),
+    "through two lower links": (lambda o: [Tree().symlink("way", "on/made").symlink("on", o.parent),
+                                           Tree().file("way/made/outside/made", "attacked")], None),
     "a whiteout through a link": (lambda o: [Tree().symlink("way", o).file("way/.wh.mark")],
                                   "below what is no directory"),
     "a whiteout through a lower link": (lambda o: [Tree().symlink("way", o), Tree().file("way/.wh.mark")], None),
@@ -100,6 +106,34 @@ def test_layers_stay_inside(stock, place, outside, name):
         done.ok()
         stock.check(1)
     told("refused" if says else "kept inside")
+
+
+@attack(8)
+def test_directories_take_room(stock, place):
+    """Images that share their one layer, of which each has directories of its own: they count to the budget."""
+    stock.configure("budget = 8m\n")
+    tree = Tree()
+    for n in range(500):
+        tree.directory(f"d{n}")
+    done = [stock.image("load", layout(place / f"l{n}", {f"tests/n{n}:1": Image(tree.data, labels={"n": str(n)})}))
+            for n in range(5)]
+    assert [d.rc for d in done[:2]] == [0, 0] and done[-1].rc == OURS and "room" in done[-1].errors, done[-1].errors
+    # Beside those: the store's own, and what large directories take beyond a block.
+    assert len(stock.entries("layers")) == 1 and used(stock.store) < 9 * MIB
+    told("refused")
+
+
+@attack(8)
+def test_names_with_many_directories(stock, place):
+    """Directories that no entry names, hundreds in the name of one file."""
+    stock.configure("budget = 4m\n")
+    tree = Tree()
+    for n in range(20):
+        tree.file(f"{n}/" + "d/" * 200 + "x")
+    done = load(stock, place, Image(tree.data))
+    assert done.rc == OURS and "room" in done.errors, done.errors
+    stock.nothing()
+    told("refused")
 
 
 # Those that tarfile itself would carry out; the others are whiteouts and limits.

@@ -9,6 +9,7 @@ import tarfile
 import pytest
 
 from attack import attack, compile_c, told
+from image_fixtures import cay_of
 from makers import Image, Tree, ann, busybox, layout
 from support import OURS, STRANGER
 
@@ -257,3 +258,37 @@ def test_sockets_below_a_writable_root(stock, place):
     alone = stock.run(NAME, "--writable", "--", "/binds", "/workspace/s", "/open/s")
     assert alone.ok().text.split() == ["bound", "bound"]
     told("none on the host")
+
+
+# What is in a store
+
+@attack(36)
+def test_secrets_of_roots_images(root_stock, place, root):
+    """an ordinary user who reads root's image store: environments have passwords in them"""
+    store, secret = root_stock.store, "PASSWORD=hunter2"
+    image = layout(place / "layout", {NAME: Image(busybox(), Tree().file("etc/key", "hunter2").data, env=[secret])})
+    root_stock.image("load", image).ok()
+    # As an older cay left them, which the next call mends.
+    for part in ("names", "records", "configs", "manifests"):
+        (store / part).chmod(0o755)
+    root_stock.image("prune").ok()
+    find = ["setpriv", f"--reuid={STRANGER}", f"--regid={STRANGER}", "--clear-groups",
+            "grep", "-rsl", "hunter2", store]
+    assert subprocess.run(find, capture_output=True).stdout == b""
+    # Who may not read them has none; which is not an error of runs that need none.
+    stranger = cay_of("user", place.parent, place)
+    assert stranger("image", "list", config=root_stock.config).ok().text.split() == ["NAME", "ID", "CREATED", "SIZE"]
+    done = stranger("image", "inspect", NAME, config=root_stock.config)
+    assert done.rc == OURS and "is not here" in done.errors, done.errors
+    assert stranger.run("--allow-degraded", "-l", "sh", "-c", "echo 1", config=root_stock.config).ok().text == "1\n"
+    told("refused")
+
+
+def test_control_secrets_of_roots_images(root_stock, place, root):
+    """Root finds it in the record, the configuration, the layer and the root."""
+    image = layout(place / "layout", {NAME: Image(busybox(), Tree().file("etc/key", "hunter2").data,
+                                                  env=["PASSWORD=hunter2"])})
+    root_stock.image("load", image).ok()
+    found = subprocess.run(["grep", "-rsl", "hunter2", root_stock.store], capture_output=True, text=True).stdout
+    assert {line.removeprefix(f"{root_stock.store}/").partition("/")[0] for line in found.splitlines()} == {
+        "records", "configs", "layers", "roots"}

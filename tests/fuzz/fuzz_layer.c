@@ -46,6 +46,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	const struct layer_limits limits = {.bytes = 1 << 20, .entries = 200, .one_id = true};
 	struct layer_count counted = {0};
 	struct cay_error err;
+	uint64_t own;
 	int tar, tree, root;
 
 	if (top < 0) {
@@ -60,7 +61,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	root = make_dir("root");
 	if (layer_unpack(tar, tree, &limits, &counted, &err) == 0) {
 		CHECK(counted.bytes <= limits.bytes && counted.entries <= limits.entries);
-		CHECK(merge_layers(&tree, 1, root, true, &err) == 0);
+		CHECK(merge_layers(&tree, 1, root, &limits, &own, &err) == 0);
+		CHECK(own <= counted.bytes);
 	} else {
 		CHECK(err.text[0] && !strpbrk(err.text, "\n\r\033"));
 	}

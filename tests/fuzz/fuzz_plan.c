@@ -116,7 +116,19 @@ static void check_fit(const struct plan *a, const struct plan *b)
 		CHECK(a->n_mounts == 0 && b->n_mounts == 0 && a->limits.pids == b->limits.pids &&
 		      a->limits.memory_bytes == b->limits.memory_bytes &&
 		      a->allow_degraded == b->allow_degraded && a->network == b->network &&
-		      a->rules.len == b->rules.len);
+		      strcmp(plan_str(a, a->image), plan_str(b, b->image)) == 0 &&
+		      plan_fits_order(a, b));
+}
+
+/* Without its program it is for the same islands. */
+static void check_strip(const struct plan *p)
+{
+	_cleanup_(freep) struct plan *bare = plan_strip(p);
+	struct cay_error err = {0};
+
+	CHECK(bare && plan_check(bare, bare->size, &err) == 0 && plan_fits_command(p, bare));
+	CHECK(plan_fits_island(bare, bare) == (p->n_mounts == 0));
+	walk(bare, bare->size);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -140,5 +152,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	walk(p, len);
 	check_fit(good[0], p);
 	check_fit(p, p);
+	check_strip(p);
 	return 0;
 }

@@ -241,6 +241,19 @@ def slow(ref, seconds=1.0):
     return lie
 
 
+def dripping(ref, a_second=2000):
+    """So many bytes a second, which is more than nothing."""
+    @about("blobs", ref)
+    def lie(request):
+        body, _ = request.truth()
+        request.begin(len(body))
+        for at in range(0, len(body), a_second // 10):
+            request.wfile.write(body[at:at + a_second // 10])
+            request.wfile.flush()
+            time.sleep(0.1)
+    return lie
+
+
 def status(kind, code, times=None, **headers):
     @about(kind, times=times)
     def lie(request):

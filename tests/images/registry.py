@@ -22,6 +22,7 @@ from makers import layout
 from support import must_work, wait_until
 
 USER, PASSWORD = "ann", "of the registry"
+IDENTITY = "an.identity+token/of=ann&more"
 
 
 def need(command, package):
@@ -138,7 +139,14 @@ class Tokens:
 
             def do_GET(self):
                 query = dict(urllib.parse.parse_qsl(urllib.parse.urlparse(self.path).query))
-                status, body = tokens.answer(query, self.headers.get("Authorization"))
+                self.say(*tokens.answer(query, self.headers.get("Authorization")))
+
+            def do_POST(self):
+                form = self.rfile.read(int(self.headers["Content-Length"])).decode()
+                assert self.headers["Content-Type"] == "application/x-www-form-urlencoded" and "?" not in self.path
+                self.say(*tokens.exchange(dict(urllib.parse.parse_qsl(form)), self.headers.get("Authorization")))
+
+            def say(self, status, body):
                 body = json.dumps(body).encode()
                 self.send_response(status)
                 self.send_header("Content-Length", str(len(body)))
@@ -157,11 +165,21 @@ class Tokens:
         expected = "Basic " + base64.b64encode(f"{USER}:{PASSWORD}".encode()).decode()
         if authorization not in (None, expected):
             return 401, {"errors": [{"code": "UNAUTHORIZED"}]}
+        return 200, {"token": self.token(query, authorization), "expires_in": self.lifetime}
+
+    def exchange(self, form, authorization):
+        """An identity token for one of access, as OAuth2 has it."""
+        self.requests.append((form, authorization))
+        if form.get("grant_type") != "refresh_token" or form.get("refresh_token") != IDENTITY:
+            return 401, {"errors": [{"code": "UNAUTHORIZED"}]}
+        return 200, {"access_token": self.token(form, True), "expires_in": self.lifetime, "scope": form["scope"]}
+
+    def token(self, query, authorization):
         kind, _, rest = query.get("scope", "").partition(":")
         name, _, actions = rest.rpartition(":")
         may = actions.split(",") if authorization else ["pull"] if name in self.anonymous else []
         access = [{"type": kind, "name": name, "actions": may}] if kind else []
-        return 200, {"token": self.sign(query.get("service", ""), access), "expires_in": self.lifetime}
+        return self.sign(query.get("service", ""), access)
 
     def sign(self, service, access):
         def text(data):
@@ -178,10 +196,10 @@ class Tokens:
         return (signed + b"." + text(made)).decode()
 
 
-def credentials(path, registry, user=USER, password=PASSWORD):
-    """A docker config directory that knows the password; for DOCKER_CONFIG."""
+def credentials(path, registry, user=USER, password=PASSWORD, **more):
+    """A docker config directory that knows the password; for DOCKER_CONFIG. more: of the same entry."""
     path.mkdir(exist_ok=True)
     both = base64.b64encode(f"{user}:{password}".encode()).decode()
-    (path / "config.json").write_text(json.dumps({"auths": {registry: {"auth": both}}}))
+    (path / "config.json").write_text(json.dumps({"auths": {registry: {"auth": both, **more}}}))
     os.chmod(path / "config.json", 0o644)
     return path

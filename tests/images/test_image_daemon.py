@@ -126,6 +126,60 @@ def test_a_new_image_is_used_at_once(daemon, one_registry):
         assert daemon.post("/v1/runs", request).ok()["stdout"] == text
 
 
+@pytest.mark.parametrize("after", ["use", "delete"])
+def test_a_kept_sandbox_whose_image_is_not_allowed_any_more(daemon, pushed, cay, after):
+    """It is shown, says why, and can be deleted; allowed again, it goes on."""
+    pull(daemon, pushed)
+    made = daemon.post("/v1/sandboxes", {"image": pushed, "persistent": True, "name": "kept"}).ok(201)
+    path, settings = f"/v1/sandboxes/{made['id']}", daemon.config.read_text()
+    daemon.post(f"{path}/runs", {"command": "echo mine >/workspace/x"}).ok()
+    daemon.stop()
+    daemon.config.write_text(settings.replace("[images]\n", "[images]\nallow = other/*\n"))
+    daemon.expect_errors = True
+    daemon.start()
+    assert [s["id"] for s in daemon.get("/v1/sandboxes").ok()["sandboxes"]] == [made["id"]]
+    now = daemon.get(path).ok()
+    assert now["state"] == "unusable" and "not allowed" in now["reason"] and now["image"] == pushed
+    assert now["limits"] == made["limits"]
+    ran = daemon.post(f"{path}/runs", {"command": "cat /workspace/x"}).refused(403, "policy_denied")
+    assert made["id"] in ran["message"] and pushed in ran["message"]
+    daemon.post(f"{path}/resume").refused(403, "policy_denied")
+    assert daemon.get(f"{path}/files?path=x").status == 403
+    assert daemon.request("PATCH", path, {"labels": {"a": "b"}}).ok()["labels"] == {"a": "b"}
+    assert daemon.post("/v1/sandboxes", {"name": "kept"}).failure == (409, "conflict")
+    if daemon.who == "user":
+        cay.prefix = daemon.cay.prefix
+    assert "unusable" in cay("ps", env={"CAY_HOST": f"unix:{daemon.socket}"}).ok().text
+    if after == "delete":
+        daemon.delete("/v1/sandboxes/kept").ok()
+        assert daemon.get("/v1/sandboxes").ok()["sandboxes"] == []
+        assert list((daemon.state / "workspaces").iterdir()) == []
+    daemon.stop()
+    daemon.config.write_text(settings)
+    daemon.start()
+    if after == "use":
+        now = daemon.get(path).ok()
+        assert (now["state"], now["reason"], now["labels"]) == ("stopped", None, {"a": "b"})
+        assert daemon.post(f"{path}/runs", {"command": "cat /workspace/x"}).ok()["stdout"] == "mine\n"
+        daemon.delete(path).ok()
+
+
+def test_a_kept_sandbox_whose_image_comes_back(daemon, pushed):
+    image = pull(daemon, pushed)
+    made = daemon.post("/v1/sandboxes", {"image": pushed, "persistent": True}).ok(201)
+    path = f"/v1/sandboxes/{made['id']}"
+    daemon.expect_errors = True
+    daemon.restart()
+    daemon.delete(f"/v1/images/{image['id']}").ok(204)
+    daemon.restart()
+    assert daemon.get(path).ok()["state"] == "unusable"
+    daemon.post(f"{path}/resume").refused(404, "image_not_found")
+    pull(daemon, pushed)
+    assert daemon.post(f"{path}/runs", {"command": "id -un"}).ok()["stdout"] == "ann\n"
+    assert daemon.get(path).ok()["state"] == "live"
+    daemon.delete(path).ok()
+
+
 def test_writable_and_root(daemon, pushed):
     pull(daemon, pushed)
     line = "id -u; echo new >/etc/new && cat /etc/new"

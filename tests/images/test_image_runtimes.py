@@ -6,7 +6,7 @@ import pytest
 
 import debian
 from image_fixtures import cay_of
-from makers import Image, busybox
+from makers import Image, Tree, busybox, layout
 from stock import Stock
 
 HUB = "docker.io/library/"
@@ -82,3 +82,21 @@ def test_never_is_never(stock, one_registry):
     error = json.loads(run(stock, "--json", "--image", reference, "--", "/bin/true").text)["error"]
     assert error["code"] == "image_not_found" and error["hint"] == f"cay image pull {reference}"
     assert one_registry.asked("runtimes/never") == asked
+
+
+def test_the_default_image_of_java(stock, place):
+    """As Temurin's images have it: found by what lies beside the program, of which none is executed."""
+    home = "opt/java/openjdk"
+    tree = Tree().file(f"{home}/release", 'IMPLEMENTOR="x"\nJAVA_VERSION="21.0.5"\n')
+    for name in ("java", "javac"):
+        tree.program(f"{home}/bin/{name}", "/bin/busybox")
+    image = Image(busybox(), tree.data, env=[f"PATH=/{home}/bin:/bin", f"JAVA_HOME=/{home}"])
+    stock.image("load", layout(place / "layout", {"eclipse-temurin:21-jdk": image})).ok()
+    listed = stock.cay("runtimes", "--json", "java", config=stock.config).ok().json["runtimes"]
+    found = [r for r in listed if r["image"] == f"{HUB}eclipse-temurin:21-jdk"]
+    assert [(r["version"], r["program"], r["tool"]) for r in found] == [
+        ("21.0.5", f"/{home}/bin/java", f"/{home}/bin/javac")], listed
+    plan = run(stock, "--json", "--dry-run", "-l", "java@21", "-c", "class Main { void main() {} }").text
+    assert f"{HUB}eclipse-temurin:21-jdk" in plan
+    missing = json.loads(run(stock, "--json", "-l", "java@11", "-c", "class Main {}").text)["error"]
+    assert "cay image pull eclipse-temurin:11-jdk" in missing["hint"], missing

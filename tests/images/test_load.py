@@ -16,7 +16,7 @@ from dockerd import dockerd
 from makers import Image, Index, Tree, ann, busybox, layers_with_whiteouts, layout
 from podman import podman
 from registry import Registry, need
-from support import OURS, must_work
+from support import OURS, must_work, on_terminal
 
 NAME = "localhost/tests/thing:1"
 
@@ -179,6 +179,29 @@ def test_says_nothing_to_the_terminal(root_stock, place, hostile, where, options
     shown = done.errors + done.text
     assert not [c for c in shown if c in hostile and not c.isascii() or ord(c) < 32 and c != "\n"], ascii(shown)
     root_stock.nothing()
+
+
+@pytest.mark.parametrize("how", ["layout", "archive", "import", "import of a directory"])
+def test_progress_on_a_terminal(root_stock, place, how):
+    """One line that is written over, and gone at the end; elsewhere none."""
+    big = Tree().file("big", os.urandom(8 << 20)).data
+    path = layout(place / "layout", {NAME: Image(busybox(), big)})
+    if how == "archive":
+        subprocess.run(["tar", "-C", path, "-cf", place / "it.tar", "."], check=True)
+        path = place / "it.tar"
+    elif how == "import":
+        path = place / "root.tar"
+        path.write_bytes(big)
+    elif how.startswith("import"):
+        path = tree_of_busybox(place / "root")
+    words = ["import", NAME, str(path)] if how.startswith("import") else ["load", str(path)]
+    code, shown = on_terminal(root_stock.cay, "image", *words, env={"CAY_CONFIG": str(root_stock.config)}, seconds=60)
+    assert code == 0, shown
+    *lines, last = shown.split(b"\r\x1b[K")
+    assert lines and all(b"[" in line and b"/s" in line for line in lines if line), shown
+    assert b"[" not in last and (b"imported" if how.startswith("import") else b"loaded") in last
+    root_stock.image("rm", NAME).ok()
+    assert root_stock.image(*words).ok().errors == ""
 
 
 def test_platform_of_a_layout(root_stock, place):

@@ -1,6 +1,8 @@
 """Pulls from a registry that lies: each lie is found out, named, and leaves nothing in the store."""
 
+import os
 import re
+import signal
 import time
 
 import pytest
@@ -9,7 +11,7 @@ import lying as lies
 from image_fixtures import cay_of
 from makers import ELSEWHERE, Image, Index, Tree, busybox, compact, digest
 from stock import Stock
-from support import MIB, OURS
+from support import MIB, OURS, wait_until
 
 NOISE = Tree().file("noise", bytes(range(256)) * 4096).data
 
@@ -299,3 +301,51 @@ def test_lies_that_last(scratch, place, lying):
         assert re.search(LASTING[what][1], ended[what].splitlines()[-1], re.I), (what, ended[what])
         assert 2 < len(server.requests) < 20, what
         stock.nothing()
+
+
+# Registries that hold up those who ask others
+
+def test_one_that_drips_holds_up_nobody_else(stock, lying):
+    """Both have the same layer: who asks the good one waits a while for what the other is at, and no longer."""
+    image = Image(Tree().file("noise", os.urandom(2 * MIB)).data)
+    ref = image.layers[0].partition(":")[2]
+    bad, good = lying({"it:1": image}), lying({"it:1": image})
+    bad.lies.append(lies.dripping(image.layers[0]))
+    held = stock.start("image", "pull", bad.name("it:1"))
+    try:
+        wait_until(lambda: ref in stock.entries("partial"), 10, "the download")
+        began = time.monotonic()
+        several = [stock.start("image", "pull", good.name("it:1")) for _ in range(2)]
+        for pull in several:
+            _, errors = pull.communicate(timeout=60)
+            assert pull.returncode == 0, errors
+        assert 5 < time.monotonic() - began < 40
+        assert held.poll() is None, "it was never quick"
+        assert stock.entries("partial") == [ref], "what was for one alone is gone"
+        # Who comes now finds the layer there.
+        assert stock.image("pull", good.name("it:1")).ok().seconds < 5
+    finally:
+        held.send_signal(signal.SIGTERM)
+        held.communicate(timeout=20)
+    stock.check(images=1)
+
+
+def test_what_others_have_left_for_themselves(root_stock, lying):
+    """A download of a process's own whose process was killed is nobody's, and goes."""
+    root_stock.image("prune").ok()
+    left = root_stock.store / "partial" / f"{'a' * 64}.4711"
+    left.write_bytes(b"x")
+    root_stock.image("pull", lying({"it:1": good()}).name("it:1")).ok()
+    assert not left.exists()
+
+
+def test_others_that_are_quick_are_waited_for(root_stock, lying):
+    """Of two at once, one downloads."""
+    image = Image(Tree().file("noise", os.urandom(4 * MIB)).data)
+    server = lying({"it:1": image})
+    server.lies.append(lies.dripping(image.layers[0], MIB))
+    several = [root_stock.start("image", "pull", server.name("it:1")) for _ in range(2)]
+    for pull in several:
+        _, errors = pull.communicate(timeout=60)
+        assert pull.returncode == 0, errors
+    assert len([r for r in server.asked("blobs") if r.ref == image.layers[0]]) == 1

@@ -9,7 +9,7 @@ import pytest
 
 import lying as lies
 from makers import Image, busybox
-from registry import PASSWORD, USER, credentials
+from registry import IDENTITY, PASSWORD, USER, credentials
 from support import OURS
 
 DISTANT = "registry.example"
@@ -144,4 +144,29 @@ def test_from_tls_no_way_leads_back(root_stock, lying, with_tls):
     done = root_stock.image("pull", server.name("it:1"), env={"SSL_CERT_FILE": certificate})
     assert done.rc == OURS and "redirects to where cay does not go" in done.errors
     assert plain.requests == []
+    root_stock.nothing()
+
+
+# Identity tokens
+
+def test_an_identity_token(root_stock, token_registry, tokens):
+    """It is changed for a token of access, shown to who gives those out and to nobody else, and in no URL."""
+    name = token_registry.push("closed/it:1", Image(busybox()))
+    began = len(tokens.requests)
+    knows = credentials(root_stock.place / "docker", token_registry.host, "00000000", "", identitytoken=IDENTITY)
+    root_stock.image("pull", name, env={"DOCKER_CONFIG": knows}).ok()
+    asked = tokens.requests[began:]
+    assert asked and all(authorization is None for _, authorization in asked)
+    assert asked[0][0] == {"grant_type": "refresh_token", "service": "tests", "client_id": "cay",
+                           "scope": "repository:closed/it:pull", "refresh_token": IDENTITY}
+    assert "identity" not in token_registry.log
+    root_stock.check(images=1)
+
+
+def test_a_wrong_identity_token(root_stock, token_registry):
+    name = token_registry.push("closed/it:1", Image(busybox()))
+    knows = credentials(root_stock.place / "docker", token_registry.host, identitytoken="another")
+    done = root_stock.image("pull", name, env={"DOCKER_CONFIG": knows})
+    assert done.rc == OURS and "denies access with the identity token kept for it" in done.errors, done.errors
+    assert "another" not in done.errors
     root_stock.nothing()

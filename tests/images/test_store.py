@@ -1,6 +1,7 @@
 """The store itself: what of layers is kept, who may use it at once, what a crash leaves, and how things go."""
 
 import fcntl
+import json
 import os
 import pathlib
 import random
@@ -62,6 +63,23 @@ def test_a_directory_that_is_only_implied(stock, place):
     assert (root / "tmp").stat().st_mtime == 1_000_000_000
     assert stat.S_IMODE((root / "new").stat().st_mode) == 0o755
     assert not list(root.rglob(".wh.*"))
+
+
+def test_an_implied_directory_where_a_lower_layer_has_a_link(stock, place):
+    """bin -> usr/bin below, and bin/x above: it is where the link leads. With an entry of its own, bin is replaced."""
+    lower = (Tree().directory("usr/bin", 0o711).file("usr/bin/old", "old").file("usr/bin/gone", "")
+             .symlink("sbin", "usr/bin").symlink("opt/it", "/usr/bin")).data
+    upper = Tree().file("sbin/x", "x").file("sbin/.wh.gone").file("opt/it/y", "y").data
+    load(stock, place, Image(busybox(), lower, upper)).ok()
+    root = stock.root(NAME)
+    assert stock.files(NAME, "usr/bin") == {
+        "usr/bin": None, "usr/bin/old": "old", "usr/bin/x": "x", "usr/bin/y": "y"}
+    assert os.readlink(root / "sbin") == "usr/bin" and os.readlink(root / "opt/it") == "/usr/bin"
+    assert stat.S_IMODE((root / "usr/bin").stat().st_mode) == 0o711
+    assert stock.sh(NAME, "cat /sbin/x /opt/it/y") == "xy"
+    named = Tree().directory("sbin").file("sbin/x", "x").data
+    load(stock, place, Image(busybox(), lower, named)).ok()
+    assert stock.files(NAME, "sbin") == {"sbin": None, "sbin/x": "x"} and "usr/bin/gone" in stock.files(NAME, "usr/bin")
 
 
 def test_directory_and_its_entry_the_wrong_way_round(stock, place):
@@ -232,6 +250,47 @@ def test_a_damaged_record(stock, place):
     load(stock, place, bad, names=("localhost/bad:1",)).ok()
     assert "localhost/bad:1" in stock.image("list").ok().text
     stock.check(2)
+
+
+@pytest.mark.parametrize("by", ["name", "id", "json"])
+def test_rm_of_a_damaged_record(stock, place, by):
+    """It goes with all its names, is said to have been damaged, and the others stay."""
+    good, bad = Image(busybox()), Image(busybox(), Tree().file("x", "x").data)
+    load(stock, place, good, bad, bad, names=("localhost/good:1", "localhost/bad:1", "localhost/bad:2")).ok()
+    (stock.store / "records" / f"{bad.id}.json").write_text('{"id": 1}')
+    if by == "json":
+        done = stock.image("rm", "--json", "localhost/bad:1").ok()
+        events = [json.loads(line) for line in done.text.splitlines()]
+        assert [e["event"] for e in events] == ["warning", "removed"] and "damaged" in events[0]["message"]
+        assert events[1]["id"] == bad.id
+    else:
+        done = stock.image("rm", "localhost/bad:1" if by == "name" else bad.id[:12]).ok()
+        assert "damaged" in done.errors and bad.id[:12] in done.text, (done.errors, done.text)
+    assert list(stock.names()) == ["localhost/good:1"] and stock.entries("records") == [f"{good.id}.json"]
+    assert stock.entries("roots") == [good.id] and len(stock.entries("layers")) == 1
+    stock.check(1)
+
+
+def test_rm_of_a_damaged_name(stock, place):
+    load(stock, place, Image(busybox()), names=("localhost/good:1",)).ok()
+    name = stock.store / "names" / "localhost%2Fbad:1"
+    name.write_text("no id\n")
+    done = stock.image("rm", "localhost/bad:1").ok()
+    assert "damaged" in done.errors
+    stock.check(1)
+
+
+def test_a_damaged_one_in_use_stays(root_stock, place):
+    load(root_stock, place, Image(busybox())).ok()
+    record = root_stock.store / "records" / f"{root_stock.id(NAME)}.json"
+    root = os.open(root_stock.root(NAME), os.O_RDONLY)
+    fcntl.flock(root, fcntl.LOCK_SH)
+    record.write_text("{")
+    done = root_stock.image("rm", NAME)
+    assert done.rc == OURS and "sandboxes are made of image" in done.errors and record.exists()
+    os.close(root)
+    root_stock.image("rm", NAME).ok()
+    root_stock.nothing()
 
 
 def test_rm_gives_back_the_room(stock, place):

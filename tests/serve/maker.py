@@ -16,6 +16,13 @@ def belongs(trace, pids):
     return bool(found) and (found[1] or found[2]) in pids
 
 
+def left_behind(before, tmp, grace=5.0):
+    """What is there now, was not, and is of no daemon that lives."""
+    left = new_traces(before, tmp, grace)
+    others = set().union(*(family(d.process.pid) for d in Maker.every if d.process.poll() is None))
+    return sorted(trace for trace in left if not belongs(trace, others))
+
+
 class Maker:
     """Starts daemons, and sees to it that each ends in order and leaves nothing."""
 
@@ -54,10 +61,8 @@ class Maker:
             for daemon in self.made:
                 if daemon.process.returncode is None:
                     daemon.stop()
-            left = new_traces(self.before, self.scratch / "tmp", grace=5.0)
-            others = set().union(*(family(d.process.pid) for d in self.every if d.process.poll() is None))
-            left = {trace for trace in left if not belongs(trace, others)}
-            assert not left, f"left behind: {sorted(left)}"
+            left = left_behind(self.before, self.scratch / "tmp")
+            assert not left, f"left behind: {left}"
         finally:
             for daemon in self.made:
                 if daemon.process and daemon.process.poll() is None:

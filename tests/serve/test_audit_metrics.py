@@ -123,6 +123,8 @@ def test_metrics(daemon):
     assert grew('cay_runs_total{status="ok",language="python"}') == 1
     assert grew('cay_runs_total{status="failed",language="python"}') == 1
     assert grew('cay_runs_total{status="ok",language="none"}') == 1
+    started = [grew(name) for name in after if name.startswith("cay_runs_started_total{")]
+    assert sum(started) == 3 and grew('cay_runs_started_total{start="cold"}') >= 1
     assert grew("cay_run_seconds_count{}") == 3 == grew('cay_run_seconds_bucket{le="+Inf"}')
     assert 0 < grew("cay_run_seconds_sum{}") < 30
     assert grew('cay_http_requests_total{operation="run.create",status="2xx"}') == 3
@@ -134,6 +136,17 @@ def test_metrics(daemon):
     assert 1e6 < after["process_resident_memory_bytes"] < 1e9 and 5 < after["process_open_fds"] < 200
     buckets = [v for k, v in after.items() if k.startswith("cay_run_seconds_bucket")]
     assert buckets == sorted(buckets)
+
+
+def test_starts_are_counted(daemon):
+    def count(start):
+        return daemon.metric(f'cay_runs_started_total{{start="{start}"}}')
+    wait_until(lambda: daemon.run("pass")["start"] == "warm:default", 10, "a warm start")
+    before = count("cold"), count("warm:default")
+    daemon.run("pass", cold=True)
+    assert (count("cold"), count("warm:default")) == (before[0] + 1, before[1])
+    daemon.run("pass")
+    assert (count("cold"), count("warm:default")) == (before[0] + 1, before[1] + 1)
 
 
 def test_pools(daemon):
@@ -150,16 +163,18 @@ def test_pools(daemon):
     assert daemon.metric('cay_pool_size{pool="cgroups"}') > 0
 
 
-def test_pools_follow_demand(daemon):
+@pytest.mark.parametrize("who", ["root", "user"])
+def test_pools_follow_demand(make_daemon, who):
     """Many at once find too few, so there are more; when nobody asks any more, they go."""
+    daemon = make_daemon(who)
+
     def size():
         return daemon.metric('cay_pool_size{pool="islands"}')
-    wait_until(lambda: size() > 0, 10, "islands ahead")
-    few = size()
+    wait_until(lambda: size() == 4, 10, "islands ahead")
     with ThreadPoolExecutor(12) as several:
-        assert all(r["success"] for r in several.map(lambda _: daemon.run("pass"), range(24)))
-    wait_until(lambda: size() > few, 10, "more islands ahead")
-    wait_until(lambda: size() == few, 40, "as many as there were")
+        assert all(r["success"] for r in several.map(lambda _: daemon.run(argv=["true"]), range(24)))
+    wait_until(lambda: size() > 4, 10, "more islands ahead")
+    wait_until(lambda: size() == 4, 40, "as many as there were")
 
 
 def test_no_memory_for_pools(make_daemon):

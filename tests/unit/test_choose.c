@@ -282,8 +282,13 @@ static void languages_have_images(void **state)
 			assert_int_equal(image_ref_parse(name, &ref, &err), 0);
 		}
 	}
-	runtime_image_name(language_find("typescript"), "22", name);
+	runtime_image_name(language_find("javascript"), "22", name);
 	assert_string_equal(name, "node:22-slim");
+	/* Its compiler comes with it; that of TypeScript does not. */
+	runtime_image_name(language_find("java"), NULL, name);
+	assert_string_equal(name, "eclipse-temurin:21-jdk");
+	runtime_image_name(language_find("typescript"), "22", name);
+	assert_string_equal(name, "");
 	runtime_image_name(language_find("sh"), "22", name);
 	assert_string_equal(name, "");
 }

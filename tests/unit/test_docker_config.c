@@ -90,7 +90,6 @@ static void what_is_wrong(void **state)
 		"{\"auths\":{\"a.b\":{\"auth\":\"OnA=\"}}}",     /* :p */
 		"{\"auths\":{\"a.b\":{\"auth\":\"dTpwAHg=\"}}}", /* u:p, NUL, x */
 		"{\"auths\":{\"a.b\":{\"username\":\"x\"}}}",
-		"{\"auths\":{\"a.b\":{\"identitytoken\":\"x\"}}}",
 	};
 	struct login l;
 	struct cay_error err;
@@ -101,6 +100,29 @@ static void what_is_wrong(void **state)
 			fail_msg("%s is taken", rows[i]);
 	/* What is wrong about others is not looked at. */
 	assert_int_equal(parse(rows[2], "b.a", &l, &err), 0);
+}
+
+static void identity_tokens(void **state)
+{
+	struct login l;
+	struct cay_error err;
+	char text[LOGIN_TEXT_SIZE + 100];
+
+	(void)state;
+	/* As Azure's registries have it: a name that is none, and no password. */
+	assert_int_equal(parse("{\"credsStore\":\"x\",\"auths\":{\"a.b\":{\"auth\":\"dTo=\","
+			       "\"identitytoken\":\"ey.J_-\"}}}",
+			       "a.b", &l, &err),
+			 0);
+	assert_string_equal(l.identity, "ey.J_-");
+	assert_string_equal(l.user, "");
+	assert_string_equal(l.helper, "");
+	assert_int_equal(parse("{\"auths\":{\"a.b\":{\"identitytoken\":\"\"}}}", "a.b", &l, &err),
+			 0);
+	assert_string_equal(l.identity, "");
+	(void)snprintf(text, sizeof(text), "{\"auths\":{\"a.b\":{\"identitytoken\":\"%0*d\"}}}",
+		       LOGIN_TEXT_SIZE, 1);
+	assert_int_equal(parse(text, "a.b", &l, &err), -1);
 }
 
 static void where_it_is_looked_for(void **state)
@@ -136,9 +158,8 @@ static void where_it_is_looked_for(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(who_is_known),
-		cmocka_unit_test(helpers_are_named),
-		cmocka_unit_test(what_is_wrong),
+		cmocka_unit_test(who_is_known),           cmocka_unit_test(helpers_are_named),
+		cmocka_unit_test(what_is_wrong),          cmocka_unit_test(identity_tokens),
 		cmocka_unit_test(where_it_is_looked_for),
 	};
 

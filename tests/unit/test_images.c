@@ -28,7 +28,8 @@ static const char whole[] =
 	"\"env\":[\"A=1\"],\"entrypoint\":[\"/bin/x\",\"-y\"],\"cmd\":[],\"workdir\":\"/app\","
 	"\"user\":\"web\",\"home\":\"/home/web\",\"uid\":33,\"gid\":65535,\"os\":\"linux\","
 	"\"architecture\":\"amd64\",\"created\":\"2024-01-02T03:04:05Z\",\"one_id\":true,"
-	"\"size_bytes\":5000000000,\"runtimes\":[{\"language\":\"python\",\"version\":\"3.12.1\","
+	"\"size_bytes\":5000000000,\"root_bytes\":4096,"
+	"\"runtimes\":[{\"language\":\"python\",\"version\":\"3.12.1\","
 	"\"program\":\"/usr/local/bin/python3\"},{\"language\":\"typescript\",\"version\":\"20.1.0\","
 	"\"program\":\"/usr/bin/node\",\"tool\":\"/usr/bin/esbuild\"}]}\n";
 
@@ -49,6 +50,7 @@ static void a_record_is_the_same_after_a_round(void **state)
 	assert_int_equal(image.gid, 65535);
 	assert_true(image.one_id);
 	assert_true(image.size_bytes == 5000000000);
+	assert_int_equal(image.root_bytes, 4096);
 	assert_int_equal(image.n_runtimes, 2);
 	assert_null(image.runtimes[0].tool);
 	assert_string_equal(image.runtimes[1].tool, "/usr/bin/esbuild");

@@ -237,7 +237,8 @@ static void limits_hold(void **state _unused_)
 	const struct entry three[] = {
 		{"a", AE_IFREG, "x", 0}, {"b", AE_IFREG, "x", 0}, {"c", AE_IFDIR, NULL, 0}};
 	struct layer_limits limits = plenty;
-	_cleanup_(fd_closep) int fits = -1, entries = -1, bytes = -1;
+	const struct entry deep[] = {{"a/b/c/x", AE_IFREG, "x", 0}};
+	_cleanup_(fd_closep) int fits = -1, entries = -1, bytes = -1, way = -1;
 	struct layer_count count;
 	struct cay_error err;
 
@@ -255,6 +256,10 @@ static void limits_hold(void **state _unused_)
 	limits.bytes--;
 	assert_int_equal(unpack_with(&limits, "bytes", three, 3, &bytes, &count, &err), -1);
 	assert_int_equal(err.code, CAY_E_TOO_LARGE);
+	/* Directories that no entry names are there all the same. */
+	assert_int_equal(unpack_with(&plenty, "way", deep, 1, &way, &count, &err), 0);
+	assert_int_equal(count.bytes, 4 * LAYER_BLOCK);
+	assert_int_equal(count.entries, 4);
 }
 
 #define PIECES 100
@@ -325,24 +330,25 @@ static void merged(void **state _unused_)
 	int layers[3] = {-1, -1, -1};
 	_cleanup_(fd_closep) int root = -1;
 	struct cay_error err;
+	uint64_t own;
 	struct stat st, low;
 
 	assert_int_equal(UNPACK("1", &layers[0], &err, {"d", AE_IFDIR, NULL, 01777},
 				{"d/keep", AE_IFREG, "1", 0}, {"d/gone", AE_IFREG, "1", 0},
 				{"o", AE_IFDIR, NULL, 0}, {"o/old", AE_IFREG, "1", 0},
 				{"t", AE_IFDIR, NULL, 0}, {"t/x", AE_IFREG, "1", 0},
-				{"l", AE_IFLNK, "/", 0}),
+				{"l", AE_IFLNK, "/o", 0}),
 			 0);
 	assert_int_equal(UNPACK("2", &layers[1], &err, {"d/.wh.gone", AE_IFREG, NULL, 0},
 				{"d/new", AE_IFREG, "2", 0}, {"o/.wh..wh..opq", AE_IFREG, NULL, 0},
 				{"o/new", AE_IFREG, "2", 0}, {"t", AE_IFREG, "now a file", 0},
-				{"l/x", AE_IFREG, "2", 0}),
+				{"l", AE_IFDIR, NULL, 0}, {"l/x", AE_IFREG, "2", 0}),
 			 0);
 	assert_int_equal(UNPACK("3", &layers[2], &err, {"d/gone", AE_IFREG, "3", 0},
 				{".wh.absent", AE_IFREG, NULL, 0}),
 			 0);
 	root = make_dir("root");
-	assert_int_equal(merge_layers(layers, 3, root, true, &err), 0);
+	assert_int_equal(merge_layers(layers, 3, root, &plenty, &own, &err), 0);
 	check_text(root, "d/keep", "1");
 	check_text(root, "d/gone", "3");
 	check_text(root, "d/new", "2");
@@ -365,10 +371,78 @@ static void merged(void **state _unused_)
 		fd_closep(&layers[i]);
 }
 
+/* What a layer only implies goes where links of lower ones lead, and never out of the root. */
+static void implied_behind_links(void **state _unused_)
+{
+	int layers[3] = {-1, -1, -1};
+	_cleanup_(fd_closep) int root = -1;
+	struct cay_error err;
+	struct stat st;
+	uint64_t own;
+
+	assert_int_equal(
+		UNPACK("1", &layers[0], &err, {"usr/bin", AE_IFDIR, NULL, 0711},
+		       {"usr/bin/old", AE_IFREG, "1", 0}, {"usr/bin/gone", AE_IFREG, "1", 0},
+		       {"bin", AE_IFLNK, "usr/bin", 0}, {"sub/abs", AE_IFLNK, "/usr", 0},
+		       {"up", AE_IFLNK, "../../usr", 0}, {"chain", AE_IFLNK, "sub/abs/bin", 0},
+		       {"loop", AE_IFLNK, "loop", 0}, {"nowhere", AE_IFLNK, "/zz/late", 0},
+		       {"broken", AE_IFLNK, "/no/such", 0}, {"named", AE_IFLNK, "usr/bin", 0}),
+		0);
+	assert_int_equal(UNPACK("2", &layers[1], &err, {"bin/x", AE_IFREG, "2", 0},
+				{"bin/.wh.gone", AE_IFREG, NULL, 0},
+				{"sub/abs/bin/y", AE_IFREG, "2", 0}, {"up/z", AE_IFREG, "2", 0},
+				{"chain/c", AE_IFREG, "2", 0}, {"loop/l", AE_IFREG, "2", 0},
+				{"nowhere/n", AE_IFREG, "2", 0}, {"zz/late", AE_IFDIR, NULL, 0},
+				{"broken/b", AE_IFREG, "2", 0}, {"named", AE_IFDIR, NULL, 0},
+				{"named/x", AE_IFREG, "own", 0}),
+			 0);
+	/* Once more, in what the second has made. */
+	assert_int_equal(UNPACK("3", &layers[2], &err, {"bin/x", AE_IFREG, "3", 0}), 0);
+	root = make_dir("root");
+	assert_int_equal(merge_layers(layers, 3, root, &plenty, &own, &err), 0);
+	check_text(root, "usr/bin/old", "1");
+	check_text(root, "usr/bin/x", "3");
+	check_text(root, "usr/bin/y", "2");
+	check_text(root, "usr/bin/c", "2");
+	check_text(root, "usr/z", "2");
+	check_text(root, "zz/late/n", "2");
+	check_text(root, "named/x", "own");
+	assert_false(is_there(root, "usr/bin/gone"));
+	/* As lower layers have it, and links where they lead to a directory. */
+	assert_int_equal(fstatat(root, "usr/bin", &st, 0), 0);
+	assert_int_equal(st.st_mode & 0777, 0711);
+	assert_int_equal(st.st_mtime, 1000000000);
+	assert_int_equal(fstatat(root, "bin", &st, AT_SYMLINK_NOFOLLOW), 0);
+	assert_true(S_ISLNK(st.st_mode));
+	assert_int_equal(fstatat(root, "named", &st, AT_SYMLINK_NOFOLLOW), 0);
+	assert_true(S_ISDIR(st.st_mode));
+	check_text(root, "loop/l", "2");
+	check_text(root, "broken/b", "2");
+	for (size_t i = 0; i < ARRAY_LEN(layers); i++)
+		fd_closep(&layers[i]);
+}
+
+static void roots_have_limits(void **state _unused_)
+{
+	_cleanup_(fd_closep) int tree = -1, root = make_dir("root"), more = make_dir("more");
+	struct layer_limits limits = {.bytes = 3 * LAYER_BLOCK, .entries = 3, .one_id = true};
+	struct cay_error err;
+	uint64_t own;
+
+	assert_int_equal(UNPACK("l", &tree, &err, {"a/b/c/x", AE_IFREG, "x", 0}), 0);
+	assert_int_equal(merge_layers(&tree, 1, root, &limits, &own, &err), 0);
+	assert_int_equal(own, 3 * LAYER_BLOCK);
+	limits.bytes--;
+	assert_int_equal(merge_layers(&tree, 1, more, &limits, &own, &err), -1);
+	assert_int_equal(err.code, CAY_E_TOO_LARGE);
+	assert_non_null(strstr(err.hint, "prune"));
+}
+
 static void finished(void **state _unused_)
 {
 	_cleanup_(fd_closep) int tree = -1, root = -1, bad = -1;
 	struct cay_error err;
+	uint64_t own;
 	char text[256];
 
 	assert_int_equal(UNPACK("l", &tree, &err, {"etc/hosts", AE_IFREG, "theirs", 0},
@@ -376,8 +450,11 @@ static void finished(void **state _unused_)
 				{"dev/null", AE_IFREG, "x", 0}, {"var/tmp/kept", AE_IFREG, "x", 0}),
 			 0);
 	root = make_dir("root");
-	assert_int_equal(merge_layers(&tree, 1, root, true, &err), 0);
-	assert_int_equal(finish_root(root, &err), 0);
+	assert_int_equal(merge_layers(&tree, 1, root, &plenty, &own, &err), 0);
+	assert_int_equal(own, 4 * LAYER_BLOCK);
+	assert_int_equal(finish_root(root, &own, &err), 0);
+	/* proc, sys, tmp, workspace and run; hosts, hostname, resolv.conf, passwd and group. */
+	assert_int_equal(own, (4 + 5 + 5) * LAYER_BLOCK);
 	assert_true(is_there(root, "workspace"));
 	assert_false(is_there(root, "dev/null"));
 	assert_true(is_there(root, "var/tmp/kept"));
@@ -388,7 +465,7 @@ static void finished(void **state _unused_)
 	assert_non_null(strstr(text, "\ncay:x:1000:1000:"));
 	bad = make_dir("bad");
 	assert_int_equal(symlinkat("/tmp", bad, "tmp"), 0);
-	assert_int_equal(finish_root(bad, &err), -1);
+	assert_int_equal(finish_root(bad, &own, &err), -1);
 	assert_string_equal(err.text, "/tmp of the image is no directory, and can't be used");
 }
 
@@ -404,6 +481,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(pieces_count_as_blocks, begin, end),
 		cmocka_unit_test_setup_teardown(bits_and_times, begin, end),
 		cmocka_unit_test_setup_teardown(merged, begin, end),
+		cmocka_unit_test_setup_teardown(implied_behind_links, begin, end),
+		cmocka_unit_test_setup_teardown(roots_have_limits, begin, end),
 		cmocka_unit_test_setup_teardown(finished, begin, end),
 	};
 

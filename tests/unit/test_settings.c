@@ -393,6 +393,7 @@ static void example_is_true(void **state)
 	assert_int_equal(all.network_mode, s.network_mode);
 	assert_int_equal(all.warm_enabled, s.warm_enabled);
 	assert_int_equal(all.warm_sets.len, 1);
+	assert_int_equal(all.warm_images.len, 1);
 	assert_int_equal(all.network_allow.len, 1);
 	assert_int_equal(all.network_block.len, 1);
 	assert_int_equal(all.network_addresses.len, 1);

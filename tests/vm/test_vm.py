@@ -103,9 +103,9 @@ if SOAK:
         passed(machine)
 
 
-@pytest.mark.vm("tests/serve/test_sandboxes.py", "tests/serve/test_live_attacks.py", "-k", SERVE)
+@pytest.mark.vm("tests/serve/test_sandboxes.py", "tests/serve/test_live_attacks.py", "tests/serve/test_warm.py", "-k", SERVE)
 def test_serve(machine):
-    """Live sandboxes, whose commands have cgroups of their own."""
+    """Live sandboxes, whose commands have cgroups of their own; and islands of zygotes, whose are below their zygote's."""
     passed(machine)
 
 

@@ -16,14 +16,20 @@ MODULE = pathlib.Path(os.environ.get("CAY_PLAIN_WARM", ROOT / "build-test" / "te
 def pythons():
     """The interpreters that are there, by name."""
     found = {"system": "/usr/bin/python3"}
-    for path in sorted(pathlib.Path("/root/.pyenv/versions").glob("3.*/bin/python3")):
+    versions = pathlib.Path(os.environ.get("PYENV_ROOT", pathlib.Path.home() / ".pyenv")) / "versions"
+    for path in sorted(versions.glob("3.*/bin/python3")):
         if 10 <= int(path.parts[-3].split(".")[1]) <= 13:
             found[path.parts[-3]] = str(path)
     return found
 
 
+def modules_of(name):
+    sets = dict(line.split("=") for line in (BOOT.parent / "sets.txt").read_text().splitlines())
+    return sets[name].split(",")
+
+
 def default_modules():
-    return (BOOT.parent / "default.txt").read_text().split()
+    return modules_of("library")
 
 
 class Zygote:

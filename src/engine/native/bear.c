@@ -1,6 +1,7 @@
 /* The zygote's side of zygote.h: linked into an interpreter's process, not into the launcher's. */
 #include "base/attr.h"
 #include "base/fd.h"
+#include "base/title.h"
 #include "engine/native/island.h"
 #include "engine/native/zygote.h"
 #include "engine/sys.h"
@@ -12,8 +13,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
-
-#define BEAR_FDS 3
 
 static void say(int sock, uint32_t kind, const struct cay_error *err, const int *fd)
 {
@@ -55,16 +54,18 @@ static int map_ids(pid_t pid, const struct zygote_message *m)
 }
 
 _noreturn_ static void be_island(const struct zygote_message *m, const struct plan *p,
-				 const int fds[BEAR_FDS], const struct interpreter *in)
+				 const int fds[ZYGOTE_FDS], const struct interpreter *in)
 {
-	const struct hostdir none = HOSTDIR_NONE;
+	const int *next = fds + 2 + m->has_cgroup;
+	const struct hostdir image = {.fd = m->has_image ? next[0] : -1,
+				      .tree = m->has_image ? next[1] : -1};
 	struct island i = {
 		.plan = p,
 		.control = fds[0],
 		.launcher = fds[1],
 		.ahead = true,
 		.single = m->single,
-		.image = &none,
+		.image = &image,
 		.many_ids = m->first_id != 0,
 		.in_template = true,
 		.network = (enum network_way)m->network,
@@ -75,7 +76,7 @@ _noreturn_ static void be_island(const struct zygote_message *m, const struct pl
 }
 
 /* 0 or -errno; *ret is its pidfd. */
-static int bear(const struct zygote_message *m, const struct plan *p, const int fds[BEAR_FDS],
+static int bear(const struct zygote_message *m, const struct plan *p, const int fds[ZYGOTE_FDS],
 		const struct interpreter *in, int *ret)
 {
 	struct clone_args args = {
@@ -86,7 +87,7 @@ static int bear(const struct zygote_message *m, const struct plan *p, const int 
 	pid_t pid;
 	int r;
 
-	if (fds[2] >= 0) {
+	if (m->has_cgroup) {
 		args.flags |= CLONE_INTO_CGROUP;
 		args.cgroup = (unsigned)fds[2];
 	}
@@ -107,14 +108,15 @@ static bool obey(int sock, const struct interpreter *in)
 	static uint64_t room[ZYGOTE_PACKET_MAX / sizeof(uint64_t) + 1];
 	const struct zygote_message *m = (const struct zygote_message *)room;
 	const struct plan *p = (const struct plan *)(m + 1);
-	int fds[BEAR_FDS] = {-1, -1, -1}, pidfd = -1, r;
+	int fds[ZYGOTE_FDS] = {-1, -1, -1, -1, -1}, pidfd = -1, r;
 	struct cay_error err;
 	size_t n_fds = 0;
-	ssize_t n = msg_recv(sock, room, sizeof(room), fds, BEAR_FDS, &n_fds);
+	ssize_t n = msg_recv(sock, room, sizeof(room), fds, ZYGOTE_FDS, &n_fds);
 
 	if (n == (ssize_t)sizeof(*m) && m->kind == ZYGOTE_LOOK)
 		return !in->stale();
-	if (n < (ssize_t)sizeof(*m) || m->kind != ZYGOTE_BEAR || n_fds < 2 ||
+	if (n < (ssize_t)sizeof(*m) || m->kind != ZYGOTE_BEAR ||
+	    n_fds != 2 + (m->has_cgroup ? 1u : 0u) + (m->has_image ? 2u : 0u) ||
 	    plan_check(p, (size_t)n - sizeof(*m), &err) < 0)
 		return false;
 	if (in->stale()) {
@@ -141,8 +143,8 @@ static bool obey(int sock, const struct interpreter *in)
  */
 static int leave_mounts(void)
 {
-	static const char *const own[] = {"/workspace", "/dev/shm", "/dev/pts", "/sys", "/tmp",
-					  "/tmp"};
+	static const char *const own[] = {"/workspace", "/dev/shm", "/dev/pts",
+					  "/sys",       "/tmp",     "/tmp"};
 
 	if (chdir("/") < 0)
 		return -1;
@@ -157,7 +159,7 @@ void zygote_serve(int sock, const struct interpreter *in)
 	struct cay_error err;
 
 	/* Whoever asked for them waits for their end; we need not. */
-	if (leave_mounts() < 0 || signal(SIGCHLD, SIG_IGN) == SIG_ERR) {
+	if (leave_mounts() < 0 || title_init_own() < 0 || signal(SIGCHLD, SIG_IGN) == SIG_ERR) {
 		(void)cay_fail(&err, CAY_E_ENGINE, errno, "prepare the zygote");
 		say(sock, ZYGOTE_FAILED, &err, NULL);
 		_exit(125);

@@ -1,6 +1,7 @@
 #include "engine/native/guest.h"
 
 #include "base/attr.h"
+#include "base/clock.h"
 #include "base/fd.h"
 #include "engine/native/island.h"
 #include "engine/native/removal.h"
@@ -306,6 +307,8 @@ static void hear(struct guest *g, const struct message *m)
 		ready(g, c, &m->facts);
 	} else if (m->kind == MESSAGE_EXITED && g->single) {
 		g->status = m->status;
+		g->island.cpu_us = m->spent.cpu_us;
+		g->island.memory_bytes = m->spent.memory_peak_bytes;
 		/* What it left would live on, and the steward with it. */
 		if (g->island.bare)
 			guest_kill(g, CAUSE_NONE);
@@ -361,6 +364,7 @@ static void guest_forget(struct guest *g)
 	if (*at) {
 		*at = g->next;
 		s->n_guests--;
+		rush_end(&s->rush, g->began, clock_now_ms());
 	}
 	free(g->plan);
 	free(g);
@@ -495,6 +499,7 @@ struct guest *guest_new(struct service *s, uint32_t number, uint32_t flags, cons
 	g->next = s->guests[number % BUCKETS];
 	s->guests[number % BUCKETS] = g;
 	s->n_guests++;
+	g->began = rush_begin(&s->rush, clock_now_ms());
 	hand_wires_out(g);
 	return g;
 }

@@ -8,6 +8,7 @@
 #include "base/loop.h"
 #include "engine/native/bare.h"
 #include "engine/native/launcher.h"
+#include "engine/native/rush.h"
 #include "engine/service.h"
 
 #define BUCKETS    256
@@ -43,6 +44,7 @@ struct guest {
 	int status;
 	bool failed;
 	struct cay_error error;
+	int64_t began;            /* as rush.h has it */
 	uint64_t oom_kills;       /* that were told of */
 	struct loop_timer linger; /* its steward is gone, and something still dies */
 	unsigned lingered;
@@ -57,6 +59,8 @@ struct service {
 	struct loop_fd asker;
 	struct guest *guests[BUCKETS];
 	size_t n_guests;
+	struct rush rush;
+	size_t cpus;               /* that islands can be made by */
 	struct service_stock told; /* the last that was reported */
 	struct loop_timer stock;   /* when there is nothing else to do */
 	struct loop_timer tend;    /* zygotes */

@@ -138,7 +138,8 @@ int ids_take_block(struct ids *i, uint32_t n, uint32_t *ret_base, struct cay_err
 		i->lock = open_lock();
 	if (i->lock < 0)
 		return cay_fail(err, CAY_E_ENGINE, -i->lock, "open %s", LOCK_FILE);
-	for (int area = 0; area < IDS_AREAS && r == -EAGAIN; area++)
+	/* Zygotes' blocks would soon leave nothing of the low ones to everybody else. */
+	for (int area = n > 1; area < IDS_AREAS && r == -EAGAIN; area++)
 		r = take_in(i, area, n, ret_base);
 	if (r == -EAGAIN)
 		return cay_fail(err, CAY_E_AT_CAPACITY, 0, "all %u ranges of user ids are in use",

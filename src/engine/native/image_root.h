@@ -22,7 +22,7 @@
 struct island;
 
 /* Of a launcher that makes many: what shifts owners to a range of ids is good for the next, too. */
-#define IMAGE_SHIFTS_MAX 16
+#define IMAGE_SHIFTS_MAX 64
 
 struct image_shifts {
 	struct {

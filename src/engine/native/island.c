@@ -1,6 +1,7 @@
 #include "engine/native/island.h"
 
 #include "base/attr.h"
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/title.h"
 #include "engine/native/agent.h"
@@ -20,6 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -311,6 +313,17 @@ static int reap_until(pid_t program)
 	}
 }
 
+/* For who is not our parent, and has no cgroup to ask. */
+static void note_spent(struct spent *ret)
+{
+	struct rusage used;
+
+	if (getrusage(RUSAGE_CHILDREN, &used) < 0)
+		return;
+	ret->cpu_us = clock_cpu_us(&used);
+	ret->memory_peak_bytes = (uint64_t)used.ru_maxrss * 1024;
+}
+
 /*
  * CLONE_CLEAR_SIGHAND leaves ignored signals ignored, and so would exec. Raw calls:
  * the C library keeps its own signals (32 to 34) out of reach, but not what a
@@ -386,6 +399,7 @@ void island_main(struct island *i)
 	if (confine_init(i, &err) < 0)
 		give_up(i, &err);
 	end.status = reap_until(pid);
+	note_spent(&end.spent);
 	(void)msg_send(i->control, &end, sizeof(end), NULL, 0);
 	_exit(0);
 }

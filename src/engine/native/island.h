@@ -46,8 +46,8 @@ struct bare;
 struct interpreter;
 
 /* What an island is born with; its network comes later. */
-#define ISLAND_CLONE_FLAGS                                                                \
-	(CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS |       \
+#define ISLAND_CLONE_FLAGS                                                          \
+	(CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS | \
 	 CLONE_NEWTIME | CLONE_PIDFD | CLONE_CLEAR_SIGHAND)
 
 /* Where the control socket is kept while everything else is closed. */
@@ -120,7 +120,8 @@ int namespaces_read(uint64_t ret[NAMESPACES]);
 int facts_check(const struct facts *f, const struct plan *p, const uint64_t host[NAMESPACES],
 		struct cay_error *err);
 
-/* The same for an interpreter that bears islands: it keeps capabilities, in its own user namespace. */
+/* The same for an interpreter that bears islands: it keeps capabilities, in its own user namespace.
+ */
 int facts_check_zygote(const struct facts *f, const uint64_t host[NAMESPACES],
 		       struct cay_error *err);
 
@@ -136,11 +137,12 @@ struct island {
 	bool in_template;               /* the host image's root is there already */
 	enum network_way network;       /* where it comes from */
 	bool ahead;                     /* waits for orders: stdio comes by those, and plans may */
-	bool single; /* of those: it has one program only, whose process is there and takes the order */
+	bool single; /* of those: it has one program only, whose process is there and takes the
+			order */
 	bool zygote; /* its program is an interpreter that bears islands: zygote.h */
 	const struct interpreter *interpreter; /* that bore it, and runs its programs; or NULL */
-	bool held;                      /* waits for MESSAGE_GO, and sends the scratch fd */
-	uint64_t skip;                  /* tests only: bits of steps left out */
+	bool held;                             /* waits for MESSAGE_GO, and sends the scratch fd */
+	uint64_t skip;                         /* tests only: bits of steps left out */
 
 	/* Where there is no island, and this is the steward: bare.h. */
 	const struct bare *bare;
@@ -177,7 +179,8 @@ enum step_where {
 
 enum step_whose {
 	EVERYONE,
-	NOT_ZYGOTE, /* left to the islands that a zygote bears: after it, they could not do the rest */
+	NOT_ZYGOTE, /* left to the islands that a zygote bears: after it, they could not do the rest
+		     */
 };
 
 struct step {

@@ -464,7 +464,11 @@ int launcher_bear(struct launcher *l, struct zygote *z, const struct plan *p, bo
 	ret->single = single;
 	ret->uid = p->uid;
 	ret->gid = p->gid;
-	if (zygote_provide(z, p, ret, err) == 0 && spawn(l, p, NULL, false, ret, err) == 0) {
+	if (zygote_provide(z, p, ret, err) == 0 &&
+	    (!plan_image(p) || image_root_open(l->image_store, p, ret->first_id, &l->image_shifts,
+					       &ret->image, err) == 0) &&
+	    spawn(l, p, NULL, false, ret, err) == 0) {
+		let_go_of_trees(ret);
 		if (provide(l, p, ret, err) == 0)
 			return 0;
 		hear_why(ret, err);
@@ -474,10 +478,9 @@ int launcher_bear(struct launcher *l, struct zygote *z, const struct plan *p, bo
 }
 
 int launcher_make_zygote(struct launcher *l, const struct plan *p, const struct cgroups *cgroups,
-			 uint32_t n_ids, struct launched *i, struct cay_error *err)
+			 struct launched *i, struct cay_error *err)
 {
 	i->zygote = true;
-	i->n_ids = n_ids;
 	if (prepare(l, p, cgroups, i, err) < 0 || spawn(l, p, NULL, false, i, err) < 0)
 		return -1;
 	let_go_of_trees(i);
@@ -604,10 +607,10 @@ void launched_reap(struct launched *i, struct usage *ret)
 	if (i->pid > 0 && !i->mother)
 		while (wait4(i->pid, NULL, 0, &used) < 0 && errno == EINTR)
 			;
+	ret->cpu_ms = (double)(i->mother ? i->cpu_us : clock_cpu_us(&used)) / 1e3;
+	ret->memory_peak_bytes = i->mother ? i->memory_bytes : (uint64_t)used.ru_maxrss * 1024;
 	if (i->mother)
 		zygote_lay_to_rest(i);
-	ret->cpu_ms = (double)clock_cpu_us(&used) / 1e3;
-	ret->memory_peak_bytes = (uint64_t)used.ru_maxrss * 1024;
 	ret->processes_peak = 0;
 	cgroup_usage(&i->cgroup, ret);
 	if (i->bare)

@@ -63,7 +63,7 @@ struct launcher {
 	size_t n_remains, max_remains;
 	int kept_dir; /* kept.h; borrowed; -1: no workspaces are kept */
 	struct image_shifts image_shifts;
-	const char *image_store; /* image/images.h; borrowed; NULL: there are no images */
+	const char *image_store;          /* image/images.h; borrowed; NULL: there are no images */
 	struct zygote_kind *zygote_kinds; /* zygote.h; borrowed */
 	size_t n_zygote_kinds;
 	struct zygote *zygotes;
@@ -121,9 +121,11 @@ struct launched {
 	bool zygote;           /* it is for an interpreter that bears others */
 	struct zygote *mother; /* that bore it; or NULL: we did */
 	bool warm;             /* it had one */
+	uint64_t cpu_us;       /* of those: what its program took, and its peak of memory, as its */
+	uint64_t memory_bytes; /* PID 1 said */
 	bool single;           /* of those: it is for one program, and takes no other order */
 	uint32_t slot;         /* of its ids, among the mother's */
-	uint32_t uid, gid; /* who programs are on it */
+	uint32_t uid, gid;     /* who programs are on it */
 	struct hostdir hostdirs[PLAN_MOUNTS_MAX];
 	struct hostdir image;       /* its root, where it is not the host's own */
 	enum kept_kind kept;        /* what its workspace is, where that outlives it */
@@ -168,7 +170,8 @@ int launched_begin(struct launched *i, uint32_t command, uint32_t flags, const s
 /* How an island may be come by. */
 enum made {
 	MADE_COLD,   /* made now, for this plan */
-	MADE_LIVE,   /* also one that was made ahead, or that a zygote bears, where the plan fits it */
+	MADE_LIVE,   /* also one that was made ahead, or that a zygote bears, where the plan fits it
+		      */
 	MADE_SINGLE, /* the same, and its first order is its last */
 };
 
@@ -184,9 +187,9 @@ int launcher_make_live(struct launcher *l, const struct plan *p, enum made how,
 int launcher_bear(struct launcher *l, struct zygote *z, const struct plan *p, bool single,
 		  struct launched *ret, struct cay_error *err);
 
-/* For zygote.c: the island on which an interpreter will serve. first_id is there already. */
+/* For zygote.c: the island on which an interpreter will serve. It has its ids already. */
 int launcher_make_zygote(struct launcher *l, const struct plan *p, const struct cgroups *cgroups,
-			 uint32_t n_ids, struct launched *i, struct cay_error *err);
+			 struct launched *i, struct cay_error *err);
 
 /*
  * flags: enum order_flags. p is NULL: the one that the island was made for. doors: what the

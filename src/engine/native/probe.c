@@ -329,7 +329,7 @@ static void probe_island(struct list *l, struct launcher *launcher,
 	}
 }
 
-size_t probe_all(struct probe ret[PROBES_MAX])
+size_t probe_all(struct probe ret[PROBES_MAX], struct probe_store *ret_store)
 {
 	struct list l = {.items = ret};
 	struct mount_rules none = {0};
@@ -349,6 +349,7 @@ size_t probe_all(struct probe ret[PROBES_MAX])
 	probe_filters(&l, &around);
 	probe_idmap(&l, &launcher, &around);
 	probe_network(&l, &around);
+	l.len += probe_images(&ret[l.len], launcher.many_ids, ret_store);
 	probe_island(&l, &launcher, &around);
 	launcher_done(&launcher);
 	return l.len;

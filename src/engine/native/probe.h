@@ -6,12 +6,14 @@
 #include "core/error.h"
 #include "policy/mounts.h"
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct probe {
 	const char *control; /* "user namespace" */
-	char how[64];        /* "cgroup2", "ABI 7" */
+	char how[256];       /* "cgroup2", "ABI 7" */
 	bool ok;
 	bool required; /* a default run needs it */
 	char why[256]; /* not ok: what happened */
@@ -20,8 +22,21 @@ struct probe {
 
 #define PROBES_MAX 24
 
+/* What there is of images; store "": nowhere. */
+struct probe_store {
+	char store[PATH_MAX];
+	size_t images;
+	uint64_t bytes, budget_bytes; /* budget 0: none */
+};
+
 /* Tries every control on its own, then a whole default island; returns how many there are. */
-size_t probe_all(struct probe ret[PROBES_MAX]);
+size_t probe_all(struct probe ret[PROBES_MAX], struct probe_store *ret_store);
+
+/*
+ * Of that: where images are kept, and what can be done with those. many_ids: islands have ranges of
+ * their own.
+ */
+size_t probe_images(struct probe *ret, bool many_ids, struct probe_store *ret_store);
 
 /* Removes what killed runs left; returns how many things. */
 int probe_clean(void);

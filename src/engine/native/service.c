@@ -387,6 +387,10 @@ static void on_stock(struct loop_timer *t)
 	struct cay_error unused;
 
 	launcher_tidy(&s->launcher);
+	if (rush_count(&s->rush, clock_now_ms()) >= s->cpus) {
+		(void)loop_after(s->loop, t, RUSH_MS);
+		return;
+	}
 	if (launcher_restock(&s->launcher, NETWORKS_READY, &unused) == 0) {
 		(void)loop_after(s->loop, t, 0);
 		return;
@@ -432,6 +436,7 @@ static int service_init(struct service *s, int sock, const struct service_config
 		return cay_fail(err, CAY_E_ENGINE, errno, "start the launcher");
 	if (launcher_keep_cgroups(&s->launcher, CGROUPS_READY, err) < 0)
 		return -1;
+	s->cpus = (size_t)sysconf(_SC_NPROCESSORS_ONLN);
 	launcher_tidy_later(&s->launcher);
 	if (s->launcher.many_ids && launcher_make_template(&s->launcher, err) < 0)
 		return -1;

@@ -10,14 +10,14 @@ struct zygote_kind;
 
 struct service_config {
 	const struct mount_rules *rules;
-	const char *image_store;       /* image/images.h; NULL: there are no images */
-	int kept_dir;                  /* kept.h; -1: no workspaces are kept */
-	const struct bare_rules *bare; /* bare_user.h; NULL: nothing runs without an island */
-	const struct limits *maximum;  /* the operator's, for all plans; NULL: only ours */
+	const char *image_store;          /* image/images.h; NULL: there are no images */
+	int kept_dir;                     /* kept.h; -1: no workspaces are kept */
+	const struct bare_rules *bare;    /* bare_user.h; NULL: nothing runs without an island */
+	const struct limits *maximum;     /* the operator's, for all plans; NULL: only ours */
 	struct zygote_kind *zygote_kinds; /* zygote.h: which there may be */
 	size_t n_zygote_kinds;
-	uint64_t ahead_bytes;          /* what islands made ahead may take in memory */
-	bool may_degrade;              /* plans may go without a limit that can't be enforced */
+	uint64_t ahead_bytes; /* what islands made ahead may take in memory */
+	bool may_degrade;     /* plans may go without a limit that can't be enforced */
 };
 
 /*

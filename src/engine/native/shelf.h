@@ -61,7 +61,8 @@ struct shelves {
 int shelves_name(struct launcher *l, const struct plan *like, size_t n, int64_t now_ms,
 		 struct cay_error *err);
 
-/* One for this plan, by a zygote of this kind or (NULL) by none, if there is such; and notes that it was asked for. */
+/* One for this plan, by a zygote of this kind or (NULL) by none, if there is such; and notes that
+ * it was asked for. */
 bool shelves_take(struct launcher *l, const struct plan *p, struct zygote_kind *kind,
 		  int64_t now_ms, struct launched *ret);
 

@@ -21,10 +21,11 @@
 #define BIRTH_MS 2000
 
 /* Loading everything takes a second on a slow machine, if much of it is on no disk cache. */
-#define START_MS     30000
+#define START_MS      30000
 #define START_POLL_MS 20
-#define LOOK_MS      2000
-#define AGAIN_MS     10000 /* after one that failed */
+#define LOOK_MS       2000
+#define AGAIN_MS      2000 /* after one that failed; after each further twice as long */
+#define AGAIN_DOUBLES 9
 
 /*
  * All children of a zygote have the same addresses, and the same seed of their hashes. A new one
@@ -85,9 +86,17 @@ static void fade(struct zygote *z)
 	fd_closep(&z->sock); /* the interpreter ends by that */
 }
 
+/* What can't be started now, or ever, is tried less and less often. */
+static void put_off(struct zygote_kind *k)
+{
+	k->not_before_ms = now_ms() + ((uint64_t)AGAIN_MS << k->failures);
+	if (k->failures < AGAIN_DOUBLES)
+		k->failures++;
+}
+
 static void fail(struct zygote *z)
 {
-	z->kind->not_before_ms = now_ms() + AGAIN_MS;
+	put_off(z->kind);
 	fade(z);
 }
 
@@ -118,11 +127,14 @@ static int zygote_start(struct launcher *l, struct zygote_kind *k, struct cay_er
 		return cay_fail(err, CAY_E_INTERNAL, ENOMEM, "start a zygote");
 	*z = (struct zygote){.launcher = l, .kind = k, .sock = -1, .since_ms = now_ms()};
 	launched_init(&z->island, l);
+	z->island.n_ids = n_ids;
 	if ((!l->many_ids ||
 	     ids_take_block(&l->ids, n_ids / IDS_RANGE, &z->island.first_id, err) == 0) &&
 	    cgroups_below_make(&l->cgroups, z->island.first_id, &z->below, err) == 0 &&
-	    launcher_make_zygote(l, k->plan, &z->below.cgroups, n_ids, &z->island, err) == 0 &&
+	    launcher_make_zygote(l, k->plan, &z->below.cgroups, &z->island, err) == 0 &&
 	    give_order(z, err) == 0) {
+		/* It can be removed: what is loaded of it has changed then. */
+		image_root_let_go(&z->island.image);
 		z->next = l->zygotes;
 		l->zygotes = z;
 		return 0;
@@ -182,10 +194,12 @@ static void tend_start(struct zygote *z)
 	if (r == -EAGAIN && now_ms() - z->since_ms < START_MS)
 		return;
 	/* READY of the island comes first: until then nothing is known of its namespaces. */
-	if (r == 0 && m.kind == ZYGOTE_READY && z->namespaces[0] != 0)
+	if (r == 0 && m.kind == ZYGOTE_READY && z->namespaces[0] != 0) {
 		z->state = ZYGOTE_WAITS;
-	else
+		z->kind->failures = 0;
+	} else {
 		fail(z);
+	}
 }
 
 /* False: it is no more. */
@@ -234,7 +248,7 @@ int zygotes_tend(struct launcher *l, bool *ret_news)
 
 		if (k->wanted && !find_of(l, k) && now_ms() >= k->not_before_ms &&
 		    zygote_start(l, k, &unused) < 0)
-			k->not_before_ms = now_ms() + AGAIN_MS;
+			put_off(k);
 		if (k->wanted)
 			again = LOOK_MS;
 	}
@@ -255,17 +269,25 @@ static bool same_mounts(const struct plan *a, const struct plan *b)
 	return true;
 }
 
+/* An image's root is mounted for each island with its own ids, where there are such. */
+static bool same_image(const struct launcher *l, const struct plan *a, const struct plan *b)
+{
+	const char *one = plan_image(a), *other = plan_image(b);
+
+	return one && other ? l->many_ids && strcmp(one, other) == 0 : !one && !other;
+}
+
 struct zygote_kind *zygote_kind_of(struct launcher *l, const struct plan *p)
 {
 	const char *set = plan_warm(p);
 
-	if (!set || plan_image(p) || p->writable || p->uid != ISLAND_UID || p->size > ORDER_PLAN_MAX)
+	if (!set || p->writable || p->uid == 0 || p->size > ORDER_PLAN_MAX)
 		return NULL;
 	for (size_t n = 0; n < l->n_zygote_kinds; n++) {
 		struct zygote_kind *k = &l->zygote_kinds[n];
 
 		if (strcmp(k->set, set) == 0 && strcmp(k->program, plan_first(p, p->argv)) == 0 &&
-		    same_mounts(k->plan, p))
+		    same_mounts(k->plan, p) && same_image(l, k->plan, p))
 			return k;
 	}
 	return NULL;
@@ -343,15 +365,24 @@ static int ask(struct zygote *z, const struct plan *p, const struct launched *i,
 				   .gid = i->gid,
 				   .network = (uint32_t)i->network,
 				   .single = i->single};
-	int fds[3] = {theirs, self, i->cgroup.unified};
+	int fds[ZYGOTE_FDS] = {theirs, self};
+	size_t n_fds = 2;
 	/* In one packet: it is walked only when it is whole. */
 	static uint64_t room[ZYGOTE_PACKET_MAX / sizeof(uint64_t) + 1];
 
 	if (i->first_id)
 		m.first_id = i->first_id - z->island.first_id;
+	m.has_cgroup = i->cgroup.unified >= 0;
+	if (m.has_cgroup)
+		fds[n_fds++] = i->cgroup.unified;
+	m.has_image = i->image.tree >= 0;
+	if (m.has_image) {
+		fds[n_fds++] = i->image.fd;
+		fds[n_fds++] = i->image.tree;
+	}
 	memcpy(room, &m, sizeof(m));
 	memcpy((char *)room + sizeof(m), p, p->size);
-	return msg_send(z->sock, room, sizeof(m) + p->size, fds, fds[2] >= 0 ? 3 : 2);
+	return msg_send(z->sock, room, sizeof(m) + p->size, fds, n_fds);
 }
 
 int zygote_bear(struct zygote *z, const struct plan *p, struct launched *i, int theirs, int self,

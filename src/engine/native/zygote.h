@@ -17,8 +17,8 @@
  * What the launcher has to do otherwise: ids come out of a block that is mapped into the
  * zygote's user namespace, and the zygote maps them, because nobody else may; the island's cgroup
  * is one that the zygote may put its child into; and its end is told by its pidfd, as it is the
- * zygote's child. All of it lies in the PID namespace of the zygote's island, whose PID 1 ends with the
- * launcher: so does everything that was ever borne. A zygote's own end ends none of them.
+ * zygote's child. All of it lies in the PID namespace of the zygote's island, whose PID 1 ends with
+ * the launcher: so does everything that was ever borne. A zygote's own end ends none of them.
  *
  * Where there is none, or it does not answer, islands are made as ever.
  */
@@ -32,21 +32,25 @@
 /* What is said by the socket that is the interpreter's standard input. */
 enum zygote_word {
 	ZYGOTE_READY = 1, /* everything is loaded */
-	ZYGOTE_BEAR,      /* a plan follows; fds: control socket, launcher's pidfd, cgroup or not */
-	ZYGOTE_LOOK,      /* whether it is out of date: then it ends */
-	ZYGOTE_BORN,      /* fd: its pidfd */
-	ZYGOTE_FAILED,    /* error */
+	ZYGOTE_BEAR,   /* a plan follows; fds: control socket, launcher's pidfd, and what it has */
+	ZYGOTE_LOOK,   /* whether it is out of date: then it ends */
+	ZYGOTE_BORN,   /* fd: its pidfd */
+	ZYGOTE_FAILED, /* error */
 };
 
 struct zygote_message {
 	uint32_t kind;
-	uint32_t first_id; /* of its ids, as the zygote's user namespace has them; 0: it has only one */
+	uint32_t first_id; /* of its ids, as the zygote's user namespace has them; 0: it has only
+			      one */
 	uint32_t uid, gid; /* with one id: what that is on the island */
 	uint32_t network;  /* enum network_way */
 	uint32_t single;   /* it is for one program */
+	/* Whether fds ride along: of its cgroup; of its image's root, and that as a mount. */
+	uint32_t has_cgroup, has_image;
 	struct cay_error error;
 };
 
+#define ZYGOTE_FDS        5
 #define ZYGOTE_PACKET_MAX (sizeof(struct zygote_message) + ORDER_PLAN_MAX)
 
 /* Zygotes that the operator lets be: plans whose program is an interpreter that serves. */
@@ -59,6 +63,7 @@ struct zygote_kind {
 	/* The launcher's own. */
 	bool wanted;            /* somebody asked for one */
 	uint64_t not_before_ms; /* the last one failed: the next is started no sooner */
+	unsigned failures;      /* one after the other */
 };
 
 /* The kind for this plan, or NULL: it starts cold. */

@@ -1,0 +1,268 @@
+"""Runs by an interpreter that was cloned: which are, that they come out as others do, and what becomes of zygotes."""
+
+import base64
+import concurrent.futures
+import contextlib
+import os
+import pathlib
+import re
+import signal
+import sys
+import time
+import uuid
+
+import pytest
+
+from support import SOAK, family, must_work, wait_until
+from zygotes import started, status, wait_for_rest, warm_up, zygotes
+
+WARM = "warm:default"
+SITE = pathlib.Path(f"/usr/local/lib/python{sys.version_info.major}.{sys.version_info.minor}/dist-packages")
+
+
+@pytest.fixture
+def warm(daemon):
+    """As root and as an ordinary user: both have zygotes."""
+    return warm_up(daemon)
+
+
+def start(daemon, code="pass", **more):
+    return daemon.run(code, **more)["start"]
+
+
+# Which are
+
+def test_code_is_warm(warm):
+    assert start(warm) == WARM == start(warm, language="python")
+
+
+def test_files_and_arguments_are_no_hindrance(warm):
+    done = warm.run("import sys\nopen('out.txt', 'w').write(open('in/a.txt').read().upper())\nprint(sys.argv[1:], input())",
+                    files=[{"path": "in/a.txt", "text": "abc"}], get=["out.txt"], args=["x", "y z"], stdin="typed\n", env={"MINE": "1"})
+    assert (done["start"], done["stdout"]) == (WARM, "['x', 'y z'] typed\n"), done
+    assert [(f["path"], base64.b64decode(f["data"])) for f in done["files"]] == [("out.txt", b"ABC")]
+
+
+@pytest.mark.parametrize("more", [
+    {"cold": True}, {"env": {"PYTHONHASHSEED": "0"}}, {"env": {"PYTHONPATH": "/workspace"}}, {"env": {"LD_PRELOAD": "/x.so"}},
+    {"env": {"LC_ALL": "C"}}, {"env": {"OMP_NUM_THREADS": "2"}}, {"user": "root"}, {"language": "sh", "code": "true"},
+    {"argv": ["python3", "-c", "pass"], "code": None}], ids=str)
+def test_others_are_cold(warm, more):
+    body = {name: value for name, value in {"code": "pass", **more}.items() if value is not None}
+    assert warm.post("/v1/runs", body).ok()["start"] == "cold"
+
+
+def test_by_the_command_line(warm):
+    env = {"CAY_HOST": f"unix:{warm.socket}"}
+    assert warm.cay.run("--json", "-c", "pass", env=env).ok().json["start"] == WARM
+    assert warm.cay.run("--json", "--cold", "-c", "pass", env=env).ok().json["start"] == "cold"
+
+
+@pytest.mark.parametrize("module", ["numpy", "pandas", "matplotlib.pyplot"])
+def test_a_set_of_its_own(warm, module):
+    """A zygote for it is started when it is first asked for."""
+    code = f"import {module}\nprint({module.split('.')[0]}.__name__)"
+    if warm.run(code, cold=True)["exit_code"] != 0:
+        must_work(f"{module} is not installed")
+    done = warm.run(code)
+    assert done["start"] in ("cold", "warm:science") and done["exit_code"] == 0  # cold, the first time
+    warm_up(warm, code, "warm:science")
+    done = warm.run(code)
+    assert (done["start"], done["stdout"]) == ("warm:science", f"{module.split('.')[0]}\n"), done
+    assert {z.set for z in zygotes(warm)} == {"default", "science"}
+
+
+def test_without(make_daemon):
+    daemon = make_daemon(settings="[warm]\nenabled = no\n")
+    for _ in range(3):
+        assert start(daemon) == "cold"
+    assert zygotes(daemon) == []
+
+
+# As others
+
+ALIKE = {
+    "an exit code": dict(code="raise SystemExit(7)"),
+    "an error": dict(code="1 / 0"),
+    "a syntax error": dict(code="def"),
+    "a signal": dict(code="import os\nos.kill(os.getpid(), 11)"),
+    "a killed one": dict(code="import os\nos.kill(os.getpid(), 9)"),
+    "time": dict(code="import time\ntime.sleep(60)", limits={"timeout": "300ms"}),
+    "output": dict(code="while True: print('x' * 1000)", limits={"output": 100000}),
+    "both streams": dict(code="import sys\nprint(1)\nprint(2, file=sys.stderr)"),
+    "no input": dict(code="import sys\nprint(repr(sys.stdin.read()))"),
+    "a directory": dict(code="import os\nprint(os.getcwd(), sorted(os.listdir()))", files=[{"path": "a", "text": ""}]),
+    "bytes that are no text": dict(code="import os\nos.write(1, bytes(range(256)))"),
+}
+OF_ROOT = {
+    "CPU time": dict(code="while True: pass", limits={"cpu_time": "300ms"}),
+    "memory": dict(code="keep = []\nwhile True: keep.append(bytearray(1 << 22))", limits={"memory": "64m"}),
+    "processes": dict(code="import os\ntry:\n    while os.fork(): pass\nexcept OSError as e: print(e.errno)", limits={"pids": 8}),
+}
+
+
+def told(result):
+    """What must be the same of both."""
+    return {name: value for name, value in result.items() if name not in ("id", "usage", "start", "isolation")}
+
+
+def assert_alike(daemon, body):
+    one, other = daemon.run(**body), daemon.run(**body, cold=True)
+    assert (one["start"], other["start"]) == (WARM, "cold")
+    assert told(one) == told(other)
+    assert one["isolation"] == other["isolation"]
+    return one
+
+
+@pytest.mark.parametrize("body", ALIKE.values(), ids=ALIKE)
+def test_it_comes_out_as_cold(warm, body):
+    assert_alike(warm, body)
+
+
+def test_limits_come_out_as_cold(make_daemon, root):
+    """Those of cgroups, of which an ordinary user has none."""
+    daemon = warm_up(make_daemon())
+    assert assert_alike(daemon, OF_ROOT["CPU time"])["timed_out"]
+    assert assert_alike(daemon, OF_ROOT["memory"])["status"] == "out_of_memory"
+    assert assert_alike(daemon, OF_ROOT["processes"])["stdout"]
+
+
+def test_usage(warm):
+    used = warm.run("x = bytearray(50 << 20)\nwhile __import__('time').process_time() < 0.2: pass")["usage"]
+    assert used["cpu_ms"] >= 150 and used["memory_peak_bytes"] >= 50 << 20, used
+
+
+def test_cancelled_in_the_background(warm):
+    run = warm.post("/v1/runs", {"code": "import time\nprint(1, flush=True)\ntime.sleep(60)", "background": True}).ok(202)["id"]
+    wait_until(lambda: any(z.borne() for z in zygotes(warm)), 5, "its start")
+    warm.delete(f"/v1/runs/{run}")
+    wait_until(lambda: warm.get(f"/v1/runs/{run}").ok()["status"] != "running", 5, "its end")
+    assert warm.get(f"/v1/runs/{run}").ok()["status"] == "cancelled"
+    wait_for_rest(warm)
+
+
+def test_events(warm):
+    before = started(warm, WARM)
+    with warm.events("POST", "/v1/runs", {"code": "print('a', flush=True)\nimport sys\nprint('b', file=sys.stderr)"}) as events:
+        got = events.until("result")
+    assert {"stdout", "stderr"} < {name for name, _ in got} and got[-1][1]["start"] == WARM and got[-1][1]["status"] == "ok"
+    assert started(warm, WARM) == before + 1
+
+
+def test_a_batch(warm):
+    runs = [{"code": f"print({n})"} for n in range(30)]
+    answer = warm.post("/v1/batches", {"runs": runs, "parallel": 8})
+    results = [line["result"] for line in answer.lines if "result" in line]
+    assert len(results) == 30 and {r["start"] for r in results} == {WARM}, answer.body[:500]
+
+
+def test_many_at_once(warm):
+    before = started(warm, WARM)
+    with concurrent.futures.ThreadPoolExecutor(40) as pool:
+        done = list(pool.map(lambda n: warm.run(f"import time\ntime.sleep(0.5)\nprint({n})"), range(40)))
+    assert [r["stdout"] for r in done] == [f"{n}\n" for n in range(40)]
+    assert started(warm, WARM) == before + 40
+    wait_for_rest(warm)
+
+
+def test_many_in_a_row(make_daemon):
+    """Nothing grows, and what each had is given back."""
+    daemon = warm_up(make_daemon())
+
+    def cgroups():
+        return sum(name.startswith("cay-") for _, names, _ in os.walk("/sys/fs/cgroup") for name in names)
+
+    def use():
+        wait_for_rest(daemon)
+        [zygote] = zygotes(daemon)
+        launcher = daemon.pids()["launcher"]
+        return (zygote, zygote.rss(), daemon.rss()["launcher"], len(os.listdir(f"/proc/{launcher}/fd")),
+                len(os.listdir(f"/proc/{zygote.pid}/fd")), cgroups())
+    for _ in range(50):
+        assert start(daemon) == WARM
+    first = use()
+    for _ in range(5000 if SOAK else 450):
+        assert start(daemon) == WARM
+    last = use()
+    assert last[0] == first[0], "the zygote was replaced"
+    assert last[1] - first[1] < 1 << 20 and last[2] - first[2] < 1 << 20, (first, last)
+    assert abs(last[3] - first[3]) <= 8 and last[4] == first[4] and abs(last[5] - first[5]) <= 8, (first, last)
+
+
+# What becomes of zygotes
+
+def test_a_zygote_is_killed(make_daemon):
+    """Runs go on, cold and then warm; those that it bore live to their end."""
+    daemon = warm_up(make_daemon())
+    daemon.expect_errors = True
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        lasting = [pool.submit(daemon.run, f"import time\ntime.sleep(4)\nprint({n})") for n in range(2)]
+        [zygote] = zygotes(daemon)
+        wait_until(lambda: len(zygote.borne()) >= 4, 5, "their start")
+        os.kill(zygote.pid, signal.SIGKILL)
+        for _ in range(3):
+            assert daemon.run("print(1)")["stdout"] == "1\n"
+        warm_up(daemon)
+        [after] = [z for z in zygotes(daemon) if z != zygote]
+        assert after.init != zygote.init
+        assert [f.result()["stdout"] for f in lasting] == ["0\n", "1\n"]
+    # The old one's island goes with its last.
+    wait_until(lambda: not os.path.exists(f"/proc/{zygote.init}"), 5, "the old island's end")
+
+
+def test_a_stopped_zygote_holds_nobody_up(make_daemon):
+    """One that does not answer is given up."""
+    daemon = warm_up(make_daemon())
+    daemon.expect_errors = True
+    [zygote] = zygotes(daemon)
+    os.kill(zygote.pid, signal.SIGSTOP)
+    began = time.monotonic()
+    assert daemon.run("print(1)")["stdout"] == "1\n" and time.monotonic() - began < 10
+    warm_up(daemon)
+    wait_until(lambda: not os.path.exists(f"/proc/{zygote.pid}"), 10, "its end")
+
+
+@pytest.mark.parametrize("which", ["launcher", "serve"])
+def test_a_death_ends_zygotes_and_what_they_bore(make_daemon, which):
+    daemon = warm_up(make_daemon())
+    daemon.post("/v1/runs", {"code": "import os, time\nos.fork()\ntime.sleep(60)", "background": True}).ok(202)
+    [zygote] = zygotes(daemon)
+    wait_until(lambda: len(zygote.borne()) == 3, 5, "its start")
+    pids = family(zygote.init)
+    daemon.kill9(which)
+    # Its processes are dead; the dead may be waited for by whoever is PID 1 here.
+    wait_until(lambda: all(status(pid, "State") in (None, "Z (zombie)") for pid in pids), 5, "their end")
+    if which == "serve":
+        daemon.start()
+    warm_up(daemon)
+
+
+def test_another_content_of_a_module(make_daemon, root):
+    """A module that was loaded has changed: so have the next runs, and in time all of them."""
+    SITE.mkdir(parents=True, exist_ok=True)
+    name = f"warm_{uuid.uuid4().hex[:8]}"
+    path = SITE / f"{name}.py"
+    with contextlib.ExitStack() as undo:
+        undo.callback(lambda: [p.unlink() for p in SITE.rglob(f"{name}*")])
+        path.write_text("VALUE = 1\n")
+        path.chmod(0o644)
+        daemon = warm_up(make_daemon(settings=f"[warm]\nset = default=json,{name}\n"))
+        code = f"import {name}\nprint({name}.VALUE)"
+        assert (daemon.run(code)["stdout"], start(daemon, code)) == ("1\n", WARM)
+        [zygote] = zygotes(daemon)
+        path.write_text("VALUE = 22\n")
+        time.sleep(1.1)  # it is looked at once a second
+        assert daemon.run(code)["stdout"] == "22\n"
+        wait_until(lambda: start(daemon, code) == WARM, 20, "a new zygote")
+        assert daemon.run(code)["stdout"] == "22\n" and zygotes(daemon) != [zygote]
+
+
+def test_ids_are_given_back(make_daemon):
+    """More runs than a zygote has ids."""
+    daemon = warm_up(make_daemon())
+    seen = set()
+    for _ in range(300):
+        run = daemon.run("print(open('/proc/self/uid_map').read())")
+        assert run["start"] == WARM
+        seen.add(re.split(r"\s+", run["stdout"].strip())[1])
+    assert len(seen) < 255

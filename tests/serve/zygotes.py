@@ -1,0 +1,76 @@
+"""A daemon's zygotes, as the host sees them: each the child of its island's init, which is the launcher's."""
+
+import dataclasses
+import os
+import pathlib
+import re
+
+from support import family, wait_until
+
+SYS_ADMIN = 1 << 21  # what no program has, not even an island's root
+
+
+def children(pid):
+    try:
+        return list(map(int, pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()))
+    except OSError:  # it ended meanwhile
+        return []
+
+
+def status(pid, field):
+    """A line of /proc/PID/status; None where there is none (any more)."""
+    try:
+        text = pathlib.Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return None
+    return re.search(rf"^{field}:\s+(.*)$", text, re.M)[1]
+
+
+@dataclasses.dataclass(frozen=True)
+class Zygote:
+    init: int  # PID 1 of its island
+    pid: int  # the interpreter
+
+    def borne(self):
+        """All that runs on islands that it bore, also when it is dead."""
+        return {int(pid) for pid in family(self.init)} - {self.init, self.pid}
+
+    def rss(self):
+        return int(status(self.pid, "VmRSS").split()[0]) * 1024
+
+    @property
+    def set(self):
+        """What its island's modules say it is for: science has more of them."""
+        words = pathlib.Path(f"/proc/{self.pid}/cmdline").read_bytes().split(b"\0")
+        return "science" if b"pandas" in words else "default"
+
+
+def _is_zygote(pid):
+    capabilities = status(pid, "CapEff")
+    try:
+        program = os.readlink(f"/proc/{pid}/exe")
+    except OSError:
+        return False
+    return "python" in program and capabilities is not None and bool(int(capabilities, 16) & SYS_ADMIN)
+
+
+def zygotes(daemon):
+    """Those that live."""
+    inits = children(daemon.pids()["launcher"])
+    return [Zygote(init, pid) for init in inits for pid in children(init) if _is_zygote(pid)]
+
+
+def started(daemon, start):
+    """How many runs began so."""
+    return daemon.metric(f'cay_runs_started_total{{start="{start}"}}')
+
+
+def warm_up(daemon, code="pass", start="warm:default"):
+    wait_until(lambda: daemon.run(code)["start"] == start, 20, f"a start that is {start}")
+    return daemon
+
+
+def wait_for_rest(daemon):
+    """Until nothing runs, and nothing is left of what ran."""
+    wait_until(lambda: daemon.metric("cay_runs_active") == 0, 10, "the end of all runs")
+    wait_until(lambda: not any(z.borne() for z in zygotes(daemon)), 5, "the end of all that was borne")
