@@ -119,32 +119,32 @@ class Warm:
 
     def soak(self, runs):
         """Counted from when a tenth of it is done, as pools have grown by then; in thirds."""
-        cold = 0
-        used = []
+        cold, used = [], []
         for part in (runs // 10, *(runs * 3 // 10,) * 3):
             row = self.tool("serve_bench", "http", part, CLIENTS, self.daemon.socket, body(PRINT))
-            cold += part - row["warm"]
+            cold.append(part - row["warm"])
             self.await_warm(PRINT)  # a zygote is replaced after so many
             time.sleep(12)  # what was made ahead for so many clients goes
             used.append(self.use())
         return {"runs": runs, "cold": cold, "used": used}
 
     def use(self):
-        """What serve.Daemon counts, and beside it the zygote, proportional shares, and the kernel's own."""
+        """What serve.Daemon counts, each process for itself, the zygote that serves, and the kernel's own."""
         processes = {process_name(pid): pid for pid in self.daemon.children()}
-        pss = {name: pss_kib(pid) for name, pid in processes.items()}
-        pss["zygote"] = sum(pss_kib(pid) for pid in self.zygotes(processes.values()))
+        rss = {name: rss_kib(pid) for name, pid in processes.items()}
+        # Not by shares: those of a zygote are the less, the more islands wait.
+        rss["zygote"] = max(map(rss_kib, self.zygotes(processes.values())), default=0)
         with open("/proc/meminfo", encoding="ascii") as f:
             kernel = sum(int(line.split()[1]) for line in f if line.startswith(KERNEL))
-        return {**self.daemon.use(), "pss_kib": pss, "kernel_kib": kernel}
+        return {**self.daemon.use(), "each_kib": rss, "kernel_kib": kernel}
 
     @staticmethod
     def zygotes(tops):
-        """Launcher, PID 1 of an island, interpreter; its own children are islands that wait."""
+        """Launcher, PID 1 of an island, interpreter; its own children are islands that wait. Not those with pandas."""
         found = []
         for top in tops:
             for init in children(top):
-                found += [pid for pid in children(init) if "python" in process_name(pid)]
+                found += [pid for pid in children(init) if "python" in process_name(pid) and b"pandas" not in command_line(pid)]
         return found
 
 
@@ -154,16 +154,20 @@ def children(pid):
     return []
 
 
+def command_line(pid):
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    return b""
+
+
 def process_name(pid):
-    with contextlib.suppress(OSError):
-        return Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[0].decode() or str(pid)
-    return str(pid)
+    return command_line(pid).split(b"\0")[0].decode() or str(pid)
 
 
-def pss_kib(pid):
+def rss_kib(pid):
     with contextlib.suppress(OSError):
-        for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
-            if line.startswith("Pss:"):
+        for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+            if line.startswith("VmRSS:"):
                 return int(line.split()[1])
     return 0
 
@@ -226,11 +230,11 @@ def print_rows(title, rows, base):
 
 def print_soak(soak):
     first, *_, last = soak["used"]
-    print(f"  {soak['runs']} runs in a row, {soak['cold']} of them cold; from a tenth of it to the end:")
+    print(f"  {soak['runs']} runs in a row, {sum(soak['cold'])} of them cold; from a tenth of it to the end:")
     for what, unit in (("rss_kib", "KiB resident"), ("fds", "fds"), ("cgroups", "cgroups"), ("kernel_kib", "KiB of the kernel's")):
         print(f"    {' -> '.join(str(use[what]) for use in soak['used'])} {unit}")
-    shares = ", ".join(f"{name} {first['pss_kib'].get(name, 0)} -> {kib}" for name, kib in last["pss_kib"].items())
-    print(f"    KiB by shares: {shares}")
+    each = ", ".join(f"{name} {first['each_kib'].get(name, 0)} -> {kib}" for name, kib in last["each_kib"].items())
+    print(f"    KiB of each: {each}")
 
 
 def print_table(result):
@@ -276,8 +280,11 @@ def targets_of(result):
     live = result["live"]["kib_each"] * 1024 / 1e6
     yield "a live sandbox", live, live, 1.2, "MB"
     first, *_, last = result["soak"]["used"]
-    grown = sum(last["pss_kib"].values()) / max(1, sum(first["pss_kib"].values()))
-    yield "memory after the warm soak to before", grown, grown, 1.10, "x"
+    for name in last["each_kib"]:
+        grown = last["each_kib"][name] / max(1, first["each_kib"].get(name, 0))
+        yield f"after the warm soak to before, {name}", grown, grown, 1.10, "x"
+    share = sum(result["soak"]["cold"]) / result["soak"]["runs"]
+    yield "of the warm soak, cold all the same", share, share, 0.01, "x"
     for what in ("fds", "cgroups"):
         more = last[what] - first[what]
         yield f"{what} more after the warm soak", more, more, 32, ""
