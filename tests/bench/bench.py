@@ -22,6 +22,7 @@ import abuse
 import egress
 import images
 import serve
+import warm
 
 ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).resolve().parent
@@ -65,6 +66,12 @@ SIZES = {
     "image_starts": (400, 40),     # one-shot, of an image and of the host
     "image_turns": (9, 3),         # in the daemon
     "image_runs": (200, 40),       # in each turn
+    "warm_rounds": (400, 40),
+    "warm_science_rounds": (60, 5),
+    "warm_runs": (5000, 500),      # with four clients, three turns of it
+    "warm_language_rounds": (60, 5),
+    "warm_soak": (30000, 2000),
+    "warm_islands": (5000, 200),
 }
 
 
@@ -293,6 +300,12 @@ class Bench:
         except (subprocess.SubprocessError, OSError, RuntimeError, AssertionError) as error:
             self.skipped["images"] = why_failed(error)
 
+    def warm(self):
+        try:
+            self.result["warm"] = warm.measure(self)
+        except (subprocess.SubprocessError, OSError, RuntimeError) as error:
+            self.skipped["warm"] = why_failed(error)
+
     def footprint(self):
         stripped = self.scratch / "stripped"
         run(["strip", "-o", str(stripped), self.cay.binary])
@@ -379,6 +392,8 @@ def targets_of(result):
         yield from egress.targets_of(result["egress"])
     if "images" in result:
         yield from images.targets_of(result["images"])
+    if "warm" in result:
+        yield from warm.targets_of(result["warm"])
     foot = result["footprint"]
     yield ("on disk", foot["bytes"] / 1e6, foot["bytes_stripped"] / 1e6, 1.5, "MB")
     yield ("resident, at most", foot["peak_rss"] / 1e6, foot["peak_rss"] / 1e6, 3.0, "MB")
@@ -456,6 +471,8 @@ def print_report(result):
         egress.print_table(result["egress"])
     if "images" in result:
         images.print_table(result["images"])
+    if "warm" in result:
+        warm.print_table(result["warm"])
     foot = result["footprint"]
     print(f"\ncay: {foot['bytes'] / 1e3:.0f} kB on disk ({foot['bytes_stripped'] / 1e3:.0f} kB "
           f"stripped), {foot['peak_rss'] / 1e6:.2f} MB resident at most, an island's init "
@@ -476,11 +493,12 @@ def parse_args():
     parser.add_argument("--cay", type=Path, default=ROOT / "build/cay")
     parser.add_argument("--tools", type=Path, default=ROOT / "build-bench/tests/bench",
                         help="where spawn_bench and launcher_bench are")
+    parser.add_argument("--write-docs", action="store_true", help="writes docs/warm.md")
     parser.add_argument("--json", type=Path, default=ROOT / "build/bench.json")
     return parser.parse_args()
 
 
-TOOLS = ("spawn_bench", "launcher_bench", "density_bench", "serve_bench", "egress_bench")
+TOOLS = ("spawn_bench", "launcher_bench", "density_bench", "serve_bench", "egress_bench", "warm_bench")
 
 
 def main():
@@ -504,12 +522,16 @@ def main():
         bench.serve()
         bench.egress()
         bench.images()
+        bench.warm()
     result = bench.result
     result["not_measured"] = bench.skipped
     result["targets"] = judge(result)
     result["seconds"] = time.monotonic() - start
     args.json.write_text(json.dumps(result, indent=1) + "\n")
     print_report(result)
+    if args.write_docs and "warm" in result:
+        warm.write_docs(result["warm"], ROOT / "docs/warm.md",
+                        f"{result['cpus']} CPUs, Linux {result['kernel']}, load {result['load_before']:.1f}.")
     print(f"\n{result['seconds']:.0f} s; all figures: {os.path.relpath(args.json)}")
     return 0
 

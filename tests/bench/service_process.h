@@ -72,7 +72,7 @@ static inline int service_start(struct spec *spec, struct service_process *ret,
 	settings_init(&settings);
 	if ((spec->language &&
 	     (runtime_choose(&settings, spec->language, NULL, NULL, &runtime, err) < 0 ||
-	      serve_warm_find(&settings, &warm, err) < 0)) ||
+	      serve_warm_find(&settings, "", &warm, err) < 0)) ||
 	    plan_make(spec, &settings, spec->language ? &runtime : NULL, NULL, NULL, &ret->plan,
 		      err) < 0)
 		return -1;

@@ -1,14 +1,35 @@
 """A dockerd of the tests' own, which touches no network and no other daemon."""
 
 import contextlib
+import io
 import os
 import pathlib
 import shutil
 import signal
 import subprocess
+import tarfile
 import tempfile
 
 from support import must_work, wait_until
+
+# Where nothing is installed: the host's /usr is mounted.
+DIRECTORIES = ["etc", "tmp", "usr", "var", "proc", "sys", "dev", "run", "root", "cay"]
+LINKS = {name: f"usr/{name}" for name in ("bin", "sbin", "lib", "lib64")}
+
+
+def image():
+    """A tar for `docker import`; -v /usr:/usr:ro brings the programs."""
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as tar:
+        for name in DIRECTORIES:
+            entry = tarfile.TarInfo(name)
+            entry.type, entry.mode = tarfile.DIRTYPE, 0o1777 if name == "tmp" else 0o755
+            tar.addfile(entry)
+        for name, target in LINKS.items():
+            entry = tarfile.TarInfo(name)
+            entry.type, entry.linkname = tarfile.SYMTYPE, target
+            tar.addfile(entry)
+    return out.getvalue()
 
 
 @contextlib.contextmanager

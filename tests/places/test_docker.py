@@ -1,37 +1,17 @@
 """In a container of Docker's own, as test_container.py makes one by hand: refused by name, and with
 the flags that doctor names it works. Only where dockerd is installed (Debian: docker.io)."""
 
-import io
 import pathlib
 import shlex
 import subprocess
-import tarfile
 
 import pytest
 
-from dockerd import dockerd
+from dockerd import dockerd, image
 from support import CAY, OURS, MIB, Cay
 from test_container import doctor, failing, flags_of
 
 IMAGE = "cay-test:1"
-
-# Where nothing is installed: the host's /usr is mounted.
-DIRECTORIES = ["etc", "tmp", "usr", "var", "proc", "sys", "dev", "run", "root", "cay"]
-LINKS = {name: f"usr/{name}" for name in ("bin", "sbin", "lib", "lib64")}
-
-
-def image():
-    out = io.BytesIO()
-    with tarfile.open(fileobj=out, mode="w") as tar:
-        for name in DIRECTORIES:
-            entry = tarfile.TarInfo(name)
-            entry.type, entry.mode = tarfile.DIRTYPE, 0o1777 if name == "tmp" else 0o755
-            tar.addfile(entry)
-        for name, target in LINKS.items():
-            entry = tarfile.TarInfo(name)
-            entry.type, entry.linkname = tarfile.SYMTYPE, target
-            tar.addfile(entry)
-    return out.getvalue()
 
 
 @pytest.fixture(scope="module")

@@ -41,6 +41,6 @@ void ids_done(struct ids *i);
 int ids_take(struct ids *i, uint32_t *ret_base, struct cay_error *err);
 void ids_give(struct ids *i, uint32_t base);
 
-/* The same with n ranges, one behind the other, all of them below 2^31 or all above. */
+/* The same with n ranges, one behind the other; two and more are above 2^31. */
 int ids_take_block(struct ids *i, uint32_t n, uint32_t *ret_base, struct cay_error *err);
 void ids_give_block(struct ids *i, uint32_t base, uint32_t n);
