@@ -47,18 +47,23 @@ static int add_modules(struct strv *args, const char *modules)
 static int make_plan(const struct settings *s, const struct runtime *rt, const struct image *image,
 		     const char *set, struct plan **ret, struct cay_error *err)
 {
+	/* The operator's limits are for programs: this one is ours, and has no network. */
+	struct settings own = *s;
 	struct spec spec = {.kind = SPEC_CODE,
 			    .language = rt->language,
 			    .code = strdup(boot),
 			    .code_len = strlen(boot)};
 	int r = -1;
 
+	own.maximum = (struct limits){0};
+	spec.network.said = true;
+	spec.network.mode = NETWORK_NONE;
 	spec.limits.memory_bytes = ZYGOTE_MEMORY;
 	spec.limits.disk_bytes = ZYGOTE_DISK;
 	if (!spec.code || add_modules(&spec.args, warm_modules(s, set)) < 0)
 		(void)cay_fail(err, CAY_E_INTERNAL, ENOMEM, "plan a zygote");
 	else
-		r = plan_make(&spec, s, rt, image, NULL, ret, err);
+		r = plan_make(&spec, &own, rt, image, NULL, ret, err);
 	spec_done(&spec);
 	if (r < 0)
 		return -1;

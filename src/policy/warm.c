@@ -43,9 +43,9 @@ int warm_sets(const struct settings *s, struct strv *ret)
 		r = strv_addf(ret, "%.*s", (int)strcspn(s->warm_sets.items[i], "="),
 			      s->warm_sets.items[i]);
 	for (const char *line = own_sets; *line && r == 0; line = next_line(line)) {
-		char name[WARM_NAME_SIZE];
+		char name[WARM_NAME_SIZE] = "";
 
-		(void)snprintf(name, sizeof(name), "%.*s", (int)strcspn(line, "="), line);
+		memcpy(name, line, size_min(strcspn(line, "="), sizeof(name) - 1));
 		if (!in_settings(s, name))
 			r = strv_add(ret, name);
 	}

@@ -62,6 +62,8 @@ void settings_done(struct settings *s)
 	free(s->serve_direct_user);
 	free(s->images_store);
 	strv_done(&s->images_allow);
+	strv_done(&s->warm_images);
+	strv_done(&s->warm_sets);
 	strv_done(&s->images_aliases);
 	strv_done(&s->images_mirrors);
 	strv_done(&s->images_plain_http);

@@ -111,6 +111,9 @@ def seeds(name, module):
         return [module._inst.seed]
     if name == "numpy.random":
         return [module.seed]
+    if name == "ssl":
+        # OpenSSL tells a fork by the process id, which is the same in every clone.
+        return [lambda: module.RAND_add(os.urandom(48), 48.0)]
     if name == "threading":
         return [module._main_thread._set_native_id]
     if name == "logging":

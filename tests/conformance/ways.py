@@ -72,6 +72,8 @@ def normal(answer):
         return answer
     assert re.fullmatch(r"run_[0-9a-z]+", answer.pop("id"))
     answer["usage"] = {name: type(value) in USAGE[name] for name, value in answer["usage"].items()}
+    # By whom it was started is nothing that a program could tell: tests/warm sees to that.
+    assert re.fullmatch(r"cold|warm:[a-z]+", answer.pop("start"))
     if answer["compile"]:
         assert answer["compile"].pop("wall_ms") > 0
     return answer

@@ -156,6 +156,41 @@ print(json.dumps(dict(
         assert name not in seen["maps"] and name not in seen["mounts"], name
 
 
+@attack(37)
+def test_no_memory_is_shared(warm):
+    """What one clone writes could be read by the next, were there a mapping that is not its own."""
+    assert warm.inside("[line for line in open('/proc/self/maps') if line.split()[1][1] == 'w' and line.split()[1][3] == 's']") == []
+
+
+FINDS = """
+import os, re
+found, pattern = [], re.compile(b'se' + b'cret-of-the-run-before')
+memory = os.open('/proc/self/mem', os.O_RDONLY)
+for line in open('/proc/self/maps'):
+    span, mode = line.split()[:2]
+    if mode[:2] == 'rw':
+        start, end = (int(x, 16) for x in span.split('-'))
+        found += pattern.findall(os.pread(memory, end - start, start))
+print(len(found))
+"""
+
+
+@attack(37)
+def test_nothing_of_the_program_before_is_in_memory(warm):
+    """Code, arguments and environment of others, in the memory that clones are copies of: of runs, also of many at once."""
+    secret = "se" + "cret-of-the-run-before"
+    control = warm.run("-e", f"X={secret}", "-c", FINDS).ok().text
+    without = warm.run("-c", FINDS).ok().text  # what it has of the pattern itself
+    assert int(control) > int(without)
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        for _ in range(3):
+            list(pool.map(lambda _: warm.run("-e", f"SECRET={secret}" + "x" * 20000, "-c", "import time; time.sleep(0.05)",
+                                             secret * 50).ok(), range(16)))
+            for _ in range(4):
+                assert warm.run("-c", FINDS).ok().text == without
+    told("found nothing")
+
+
 def of_islands(daemon):
     """{its PID namespace: PID 2 of it, by the host's number} of all islands that were borne and run."""
     found = {}

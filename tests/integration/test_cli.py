@@ -9,7 +9,7 @@ import pytest
 
 from support import NOT_FOUND, OURS, TIMEOUT
 
-UNSUPPORTED = [("--engine", "docker"), ("--engine", "podman"), ("--cold",)]
+UNSUPPORTED = [("--engine", "docker"), ("--engine", "podman")]
 
 
 @pytest.mark.parametrize("words", UNSUPPORTED, ids=" ".join)

@@ -42,10 +42,6 @@ def test_options_of_every_verb(cay):
         assert set(candidates(cay, verb, "-")) == in_help | {"--help"}, verb
 
 
-def test_unsupported_options_are_not_offered(cay):
-    assert "--cold" not in candidates(cay, "run", "--") and "--code" in candidates(cay, "run", "--")
-
-
 def test_languages_and_versions(cay):
     version = python_version(cay)
     assert candidates(cay, "run", "-l", "py") == ["python", f"python@{version}"]

@@ -166,7 +166,7 @@ def test_pools(daemon):
 @pytest.mark.parametrize("who", ["root", "user"])
 def test_pools_follow_demand(make_daemon, who):
     """Many at once find too few, so there are more; when nobody asks any more, they go."""
-    daemon = make_daemon(who)
+    daemon = make_daemon(who, settings="[warm]\nenabled = no\n")
 
     def size():
         return daemon.metric('cay_pool_size{pool="islands"}')

@@ -232,7 +232,9 @@ static int open_below(struct coming *c, const char *path, bool make, char name[N
 			return take_fd(&at);
 		rest++;
 		next = openat(at, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-		if (next < 0 && errno == ENOENT && make && mkdirat(at, name, 0755) == 0)
+		/* Another may make it at the same time. */
+		if (next < 0 && errno == ENOENT && make &&
+		    (mkdirat(at, name, 0755) == 0 || errno == EEXIST))
 			next = openat(at, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 		if (next < 0 && (errno == ENOTDIR || errno == ELOOP))
 			return cay_fail(err, CAY_E_CONFLICT, 0,

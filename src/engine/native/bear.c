@@ -56,13 +56,14 @@ static int map_ids(pid_t pid, const struct zygote_message *m)
 _noreturn_ static void be_island(const struct zygote_message *m, const struct plan *p,
 				 const int fds[ZYGOTE_FDS], const struct interpreter *in)
 {
-	const int *next = fds + 2 + m->has_cgroup;
-	const struct hostdir image = {.fd = m->has_image ? next[0] : -1,
-				      .tree = m->has_image ? next[1] : -1};
+	const struct hostdir image = {
+		.fd = -1,
+		.tree = m->has_image ? fds[1 + (m->has_cgroup ? 1 : 0)] : -1,
+	};
 	struct island i = {
 		.plan = p,
 		.control = fds[0],
-		.launcher = fds[1],
+		.launcher = -1,
 		.ahead = true,
 		.single = m->single,
 		.image = &image,
@@ -89,7 +90,7 @@ static int bear(const struct zygote_message *m, const struct plan *p, const int 
 
 	if (m->has_cgroup) {
 		args.flags |= CLONE_INTO_CGROUP;
-		args.cgroup = (unsigned)fds[2];
+		args.cgroup = (unsigned)fds[1];
 	}
 	pid = (pid_t)sys_clone3(&args);
 	if (pid == 0)
@@ -108,7 +109,7 @@ static bool obey(int sock, const struct interpreter *in)
 	static uint64_t room[ZYGOTE_PACKET_MAX / sizeof(uint64_t) + 1];
 	const struct zygote_message *m = (const struct zygote_message *)room;
 	const struct plan *p = (const struct plan *)(m + 1);
-	int fds[ZYGOTE_FDS] = {-1, -1, -1, -1, -1}, pidfd = -1, r;
+	int fds[ZYGOTE_FDS] = {-1, -1, -1}, pidfd = -1, r;
 	struct cay_error err;
 	size_t n_fds = 0;
 	ssize_t n = msg_recv(sock, room, sizeof(room), fds, ZYGOTE_FDS, &n_fds);
@@ -116,7 +117,7 @@ static bool obey(int sock, const struct interpreter *in)
 	if (n == (ssize_t)sizeof(*m) && m->kind == ZYGOTE_LOOK)
 		return !in->stale();
 	if (n < (ssize_t)sizeof(*m) || m->kind != ZYGOTE_BEAR ||
-	    n_fds != 2 + (m->has_cgroup ? 1u : 0u) + (m->has_image ? 2u : 0u) ||
+	    n_fds != 1 + (m->has_cgroup ? 1u : 0u) + (m->has_image ? 1u : 0u) ||
 	    plan_check(p, (size_t)n - sizeof(*m), &err) < 0)
 		return false;
 	if (in->stale()) {
@@ -125,6 +126,8 @@ static bool obey(int sock, const struct interpreter *in)
 		return false;
 	}
 	r = bear(m, p, fds, in, &pidfd);
+	/* The clone has its own copy; the next one's program is not to find it here. */
+	explicit_bzero(room, (size_t)n);
 	for (size_t k = 0; k < n_fds; k++)
 		(void)close(fds[k]);
 	if (r < 0) {
@@ -143,8 +146,7 @@ static bool obey(int sock, const struct interpreter *in)
  */
 static int leave_mounts(void)
 {
-	static const char *const own[] = {"/workspace", "/dev/shm", "/dev/pts",
-					  "/sys",       "/tmp",     "/tmp"};
+	static const char *const own[] = {"/workspace", "/dev/shm", "/tmp", "/tmp"};
 
 	if (chdir("/") < 0)
 		return -1;

@@ -90,7 +90,7 @@ int confine_to_launcher(struct island *i, struct cay_error *err)
 	 */
 	if (!i->interpreter && prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
 		return fail(err, "tie the island's life to the launcher's");
-	r = poll(launcher, 2, 0);
+	r = poll(launcher, i->interpreter ? 1 : 2, 0);
 	if (r < 0)
 		return fail(err, "look for the launcher");
 	return r == 0 ? 0 : cay_fail(err, CAY_E_ENGINE, 0, "the launcher is gone");

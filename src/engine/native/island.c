@@ -212,7 +212,7 @@ bool island_starts_warm(const struct island *i)
 /* What an exec would have done: nothing of ours is left open, and the memory is the program's. */
 static int become(const struct island *i, char **argv, char **env)
 {
-	if (prctl(PR_SET_DUMPABLE, 1) < 0 || sys_close_range(CONTROL_FD, ~0u, 0) < 0)
+	if (sys_close_range(CONTROL_FD, ~0u, 0) < 0 || prctl(PR_SET_DUMPABLE, 1) < 0)
 		return 125;
 	i->interpreter->run(argv, env);
 	return 125;

@@ -240,7 +240,7 @@ static int spawn(struct launcher *l, const struct plan *p, const int stdio[3], b
 	theirs = fd_above_stdio(pair[1]);
 	i->network = pooled ? NETWORK_POOLED : stdio || wired ? NETWORK_SENT : NETWORK_MADE;
 	if (i->mother)
-		return zygote_bear(i->mother, p, i, theirs, self, err);
+		return zygote_bear(i->mother, p, i, theirs, err);
 	i->pid = clone_island(l, i, use_template, network);
 	if (i->pid == 0) {
 		struct island inside = {
@@ -457,8 +457,8 @@ static int make_island(struct launcher *l, const struct plan *p, const int *stdi
 }
 
 /* The same of a zygote's: its mounts are there already. */
-int launcher_bear(struct launcher *l, struct zygote *z, const struct plan *p, bool single,
-		  struct launched *ret, struct cay_error *err)
+static int bear(struct launcher *l, struct zygote *z, const struct plan *p, bool single,
+		struct launched *ret, struct cay_error *err)
 {
 	launched_init(ret, l);
 	ret->single = single;
@@ -475,6 +475,20 @@ int launcher_bear(struct launcher *l, struct zygote *z, const struct plan *p, bo
 	}
 	launched_discard(ret);
 	return -1;
+}
+
+int launcher_bear(struct launcher *l, struct zygote *z, const struct plan *p, bool single,
+		  struct launched *ret, struct cay_error *err)
+{
+	/* What is the program's comes with its order: it is nothing for the zygote's memory. */
+	struct plan *island = plan_strip(p);
+	int r;
+
+	if (!island)
+		return cay_fail(err, CAY_E_INTERNAL, ENOMEM, "have an island borne");
+	r = bear(l, z, island, single, ret, err);
+	free(island);
+	return r;
 }
 
 int launcher_make_zygote(struct launcher *l, const struct plan *p, const struct cgroups *cgroups,
@@ -517,11 +531,13 @@ int launched_clear(struct launched *i, uint32_t command)
 int launcher_make_live(struct launcher *l, const struct plan *p, enum made how,
 		       struct launched *ret, struct cay_error *err)
 {
-	struct zygote_kind *k = how == MADE_COLD ? NULL : zygote_kind_of(l, p);
-	struct zygote *z = k ? zygote_find(l, k) : NULL;
+	struct zygote_kind *k;
+	struct zygote *z;
 
 	if (plan_check(p, p->size, err) < 0)
 		return -1;
+	k = how == MADE_COLD ? NULL : zygote_kind_of(l, p);
+	z = k ? zygote_find(l, k) : NULL;
 	if (k && how == MADE_SINGLE && shelves_take(l, p, k, clock_now_ms(), ret))
 		return 0;
 	if (z && launcher_bear(l, z, p, how == MADE_SINGLE, ret, err) == 0)

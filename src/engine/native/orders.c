@@ -70,11 +70,16 @@ static void close_order(struct island *i)
 static const struct plan *take_plan(const struct island *i, const struct plan *made_for)
 {
 	static uint64_t room[ORDER_PLAN_MAX / sizeof(uint64_t)];
+	static size_t used;
 	const struct plan *p = (const struct plan *)room;
 	struct cay_error err;
 	size_t none;
-	ssize_t n = msg_recv(i->control, room, sizeof(room), NULL, 0, &none);
+	ssize_t n;
 
+	/* Where a command is no exec, it would find the one before's. */
+	memset(room, 0, used);
+	n = msg_recv(i->control, room, sizeof(room), NULL, 0, &none);
+	used = n < 0 ? sizeof(room) : (size_t)n;
 	if (n < 0 || plan_check(p, (size_t)n, &err) < 0 || !plan_fits_order(made_for, p))
 		leave(i);
 	return p;

@@ -4,9 +4,9 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
-#include "base/parse.h"
 #include "engine/native/island.h"
 #include "engine/native/stock.h"
+#include "engine/sys.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -46,7 +46,7 @@ struct zygote {
 	struct launched island;
 	struct cgroups_below below;
 	int sock;
-	uint64_t since_ms;
+	uint64_t since_ms, looked_ms;
 	uint64_t namespaces[NAMESPACES];
 	uint8_t taken[ZYGOTE_CHILDREN];
 	size_t n_children, n_births;
@@ -114,6 +114,9 @@ static int give_order(struct zygote *z, struct cay_error *err)
 		return cay_fail(err, CAY_E_ENGINE, errno, "start a zygote");
 	z->sock = pair[0];
 	theirs = pair[1];
+	/* One that takes nothing more is of no use: it is not waited for. */
+	if (fd_set_nonblock(z->sock, 1) < 0)
+		return cay_fail(err, CAY_E_ENGINE, errno, "start a zygote");
 	r = launched_order(&z->island, INTERPRETER, 0, NULL, (int[]){theirs, z->kind->module, null},
 			   NULL, 0);
 	if (r == 0)
@@ -136,6 +139,8 @@ static int zygote_start(struct launcher *l, struct zygote_kind *k, struct cay_er
 	    cgroups_below_make(&l->cgroups, z->island.first_id, &z->below, err) == 0 &&
 	    launcher_make_zygote(l, k->plan, &z->below.cgroups, &z->island, err) == 0 &&
 	    give_order(z, err) == 0) {
+		/* With PID 1 all that was borne would end: it is the interpreter that goes. */
+		cgroup_spare_others(&z->island.cgroup);
 		/* It can be removed: what is loaded of it has changed then. */
 		image_root_let_go(&z->island.image);
 		z->next = l->zygotes;
@@ -183,6 +188,8 @@ static int hear(const struct zygote *z, int timeout_ms, struct zygote_message *r
 	if (r <= 0)
 		return r < 0 ? -errno : -EAGAIN;
 	n = msg_recv(z->sock, ret, sizeof(*ret), ret_fd, 1, &n_fds);
+	if (n < 0 || n_fds == 0)
+		*ret_fd = -1;
 	if (n != (ssize_t)sizeof(*ret))
 		return n < 0 ? (int)n : -EPIPE;
 	if (ret->kind == ZYGOTE_FAILED)
@@ -207,7 +214,6 @@ static void tend_start(struct zygote *z)
 	/* READY of the island comes first: until then nothing is known of its namespaces. */
 	if (r == 0 && m.kind == ZYGOTE_READY && z->namespaces[0] != 0) {
 		z->state = ZYGOTE_WAITS;
-		z->kind->failures = 0;
 	} else {
 		fail(z, r == 0 && m.kind == ZYGOTE_FAILED ? m.error.text : "it did not get ready");
 	}
@@ -222,9 +228,13 @@ static bool tend(struct zygote *z)
 	if (z->state == ZYGOTE_STARTS)
 		tend_start(z);
 	/* Where nobody waits for an answer, its end is all it has to say. */
-	else if (z->state == ZYGOTE_WAITS &&
-		 (poll(&said, 1, 0) > 0 || msg_send(z->sock, &look, sizeof(look), NULL, 0) < 0))
+	else if (z->state == ZYGOTE_WAITS && poll(&said, 1, 0) > 0)
 		fade(z);
+	else if (z->state == ZYGOTE_WAITS && now_ms() - z->looked_ms >= LOOK_MS) {
+		z->looked_ms = now_ms();
+		if (msg_send(z->sock, &look, sizeof(look), NULL, 0) < 0)
+			fade(z);
+	}
 	if (z->state != ZYGOTE_FADES || z->n_children > 0)
 		return true;
 	zygote_free(z);
@@ -264,7 +274,7 @@ int zygotes_tend(struct launcher *l, bool *ret_news)
 			again = LOOK_MS;
 	}
 	for (struct zygote *z = l->zygotes; z; z = z->next)
-		if (z->state != ZYGOTE_WAITS)
+		if (z->state == ZYGOTE_STARTS)
 			again = START_POLL_MS;
 	return again;
 }
@@ -350,74 +360,96 @@ int zygote_provide(struct zygote *z, const struct plan *p, struct launched *i,
 	return r < 0 ? cay_fail(err, CAY_E_ENGINE, -r, "give the zygote a cgroup") : 0;
 }
 
-/* "Pid:\t1234": as our own /proc has it. */
-static pid_t read_pid(int pidfd)
+/*
+ * "NSpid:\t1234\t7\t1": the PID 1 of a PID namespace within the zygote's island's, or 0. Whatever
+ * else a zygote sends, the launcher's own process or one of the host's, is nothing to be killed.
+ */
+static pid_t read_borne(int pidfd)
 {
-	char path[64], text[512];
-	const char *line;
-	uint64_t pid;
+	char path[64], text[512], *line;
+	unsigned pid, middle, inside;
 
 	(void)snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", pidfd);
 	if (fd_read_text_at(AT_FDCWD, path, text, sizeof(text)) < 0)
-		return -1;
-	line = strstr(text, "\nPid:\t");
+		return 0;
+	line = strstr(text, "\nNSpid:\t");
 	if (!line)
-		return -1;
-	line += strlen("\nPid:\t");
-	*strchrnul(line, '\n') = '\0';
-	return parse_u64(line, 1, INT32_MAX, &pid) < 0 ? -1 : (pid_t)pid;
+		return 0;
+	line[1 + strcspn(line + 1, "\n")] = '\0';
+	return sscanf(line, "\nNSpid: %u %u %u", &pid, &middle, &inside) == 3 && inside == 1 &&
+			       pid <= INT32_MAX
+		       ? (pid_t)pid
+		       : 0;
 }
 
-static int ask(struct zygote *z, const struct plan *p, const struct launched *i, int theirs,
-	       int self)
+/*
+ * A directory's fd leads up by "..", and out of the zygote's root: as a mount of its own it leads
+ * nowhere. With one id the zygote is the user that the launcher is, and there is nothing to keep.
+ */
+static int open_birth_place(const struct launched *i)
 {
+	int fd = i->first_id ? sys_open_tree(i->cgroup.unified, "",
+					     OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH)
+			     : fcntl(i->cgroup.unified, F_DUPFD_CLOEXEC, 3);
+
+	return fd < 0 ? -errno : fd;
+}
+
+static int ask(struct zygote *z, const struct plan *p, const struct launched *i, int theirs)
+{
+	_cleanup_(fd_closep) int cgroup = i->cgroup.unified >= 0 ? open_birth_place(i) : -1;
 	struct zygote_message m = {.kind = ZYGOTE_BEAR,
 				   .uid = i->uid,
 				   .gid = i->gid,
 				   .network = (uint32_t)i->network,
 				   .single = i->single};
-	int fds[ZYGOTE_FDS] = {theirs, self};
-	size_t n_fds = 2;
+	int fds[ZYGOTE_FDS] = {theirs};
+	size_t n_fds = 1;
 	/* In one packet: it is walked only when it is whole. */
 	static uint64_t room[ZYGOTE_PACKET_MAX / sizeof(uint64_t) + 1];
 
 	if (i->first_id)
 		m.first_id = i->first_id - z->island.first_id;
-	m.has_cgroup = i->cgroup.unified >= 0;
+	if (i->cgroup.unified >= 0 && cgroup < 0)
+		return cgroup;
+	m.has_cgroup = cgroup >= 0;
 	if (m.has_cgroup)
-		fds[n_fds++] = i->cgroup.unified;
+		fds[n_fds++] = cgroup;
 	m.has_image = i->image.tree >= 0;
-	if (m.has_image) {
-		fds[n_fds++] = i->image.fd;
+	if (m.has_image)
 		fds[n_fds++] = i->image.tree;
-	}
 	memcpy(room, &m, sizeof(m));
 	memcpy((char *)room + sizeof(m), p, p->size);
 	return msg_send(z->sock, room, sizeof(m) + p->size, fds, n_fds);
 }
 
-int zygote_bear(struct zygote *z, const struct plan *p, struct launched *i, int theirs, int self,
+int zygote_bear(struct zygote *z, const struct plan *p, struct launched *i, int theirs,
 		struct cay_error *err)
 {
+	_cleanup_(fd_closep) int fd = -1;
 	struct zygote_message m;
-	int fd = -1, r = ask(z, p, i, theirs, self);
+	int r = ask(z, p, i, theirs);
 
 	if (r == 0)
 		r = hear(z, BIRTH_MS, &m, &fd);
-	i->pidfd = fd;
-	if (r == 0 && m.kind == ZYGOTE_BORN && fd >= 0)
-		i->pid = read_pid(fd);
+	i->pid = r == 0 && m.kind == ZYGOTE_BORN && fd >= 0 ? read_borne(fd) : 0;
 	if (i->pid > 0) {
+		i->pidfd = take_fd(&fd);
+		z->kind->failures = 0;
 		if (++z->n_births == BIRTHS_MAX)
 			fade(z);
 		return 0;
 	}
-	fade(z);
-	if (r == 0 && m.kind == ZYGOTE_FAILED) {
+	if (r == 0 && m.kind == ZYGOTE_FAILED)
 		*err = m.error;
-		return -1;
-	}
-	return cay_fail(err, CAY_E_ENGINE, r < 0 ? -r : 0, "the zygote did not answer");
+	else
+		(void)cay_fail(err, CAY_E_ENGINE, r < 0 ? -r : 0, "the zygote did not answer");
+	/* One that never could is not started again and again. */
+	if (z->n_births > 0)
+		fade(z);
+	else
+		fail(z, err->text);
+	return -1;
 }
 
 void zygote_lay_to_rest(struct launched *i)

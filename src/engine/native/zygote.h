@@ -32,10 +32,10 @@
 /* What is said by the socket that is the interpreter's standard input. */
 enum zygote_word {
 	ZYGOTE_READY = 1, /* everything is loaded */
-	ZYGOTE_BEAR,   /* a plan follows; fds: control socket, launcher's pidfd, and what it has */
-	ZYGOTE_LOOK,   /* whether it is out of date: then it ends */
-	ZYGOTE_BORN,   /* fd: its pidfd */
-	ZYGOTE_FAILED, /* error */
+	ZYGOTE_BEAR,      /* a plan follows; fds: control socket, and what it has */
+	ZYGOTE_LOOK,      /* whether it is out of date: then it ends */
+	ZYGOTE_BORN,      /* fd: its pidfd */
+	ZYGOTE_FAILED,    /* error */
 };
 
 struct zygote_message {
@@ -45,12 +45,12 @@ struct zygote_message {
 	uint32_t uid, gid; /* with one id: what that is on the island */
 	uint32_t network;  /* enum network_way */
 	uint32_t single;   /* it is for one program */
-	/* Whether fds ride along: of its cgroup; of its image's root, and that as a mount. */
+	/* Whether fds ride along: of its cgroup; of its image's root, as a mount. */
 	uint32_t has_cgroup, has_image;
 	struct cay_error error;
 };
 
-#define ZYGOTE_FDS        5
+#define ZYGOTE_FDS        3
 #define ZYGOTE_PACKET_MAX (sizeof(struct zygote_message) + ORDER_PLAN_MAX)
 
 /* Zygotes that the operator lets be: plans whose program is an interpreter that serves. */
@@ -86,8 +86,8 @@ int zygotes_tend(struct launcher *l, bool *ret_news);
 int zygote_provide(struct zygote *z, const struct plan *p, struct launched *i,
 		   struct cay_error *err);
 
-/* Bears it; theirs is its end of the control socket, self a pidfd of the launcher. */
-int zygote_bear(struct zygote *z, const struct plan *p, struct launched *i, int theirs, int self,
+/* Bears it; theirs is its end of the control socket. */
+int zygote_bear(struct zygote *z, const struct plan *p, struct launched *i, int theirs,
 		struct cay_error *err);
 
 /* Whether one of these namespaces is the zygote's own. */
