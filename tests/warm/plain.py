@@ -43,7 +43,7 @@ class Zygote:
         with theirs, open(module, "rb") as extension:
             self.process = subprocess.Popen(
                 [python, "-c", BOOT.read_text(), *modules], stdin=theirs, stdout=extension, stderr=stderr, cwd="/",
-                env={"LANG": "C.UTF-8", "PATH": "/usr/bin:/bin", "HOME": "/nowhere"} if env is None else env)
+                env={"LANG": "C.UTF-8", "PATH": "/usr/bin:/bin", "HOME": "/proc/nowhere"} if env is None else env)
         self.socket = ours
 
     def start(self, argv, env, cwd, fds):

@@ -8,7 +8,7 @@ import time
 import plain
 import pytest
 
-ENV = {"LANG": "C.UTF-8", "PATH": "/usr/bin:/bin", "HOME": "/nowhere", "TZ": "Asia/Kolkata"}
+ENV = {"LANG": "C.UTF-8", "PATH": "/usr/bin:/bin", "HOME": "/proc/nowhere", "TZ": "Asia/Kolkata"}
 SCIENCE = ["numpy", "pandas", "matplotlib.pyplot"]
 
 
