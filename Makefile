@@ -4,7 +4,7 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 TESTS ?=
 
-.PHONY: all run test unit asan integration integration-1 integration-2 asan-apart attacks environments soak fuzz analyze bench languages images arm64 \
+.PHONY: all run test unit asan integration attacks environments soak fuzz analyze bench languages images arm64 \
 	test-arm64 install clean format
 
 comma := ,
@@ -38,17 +38,11 @@ unit: build-test/build.ninja
 	@ninja -C build-test --quiet
 	@meson test -C build-test --no-rebuild --print-errorlogs --num-processes 2
 
-# In two parts that take about equally long, for `make test`. Docker is asked for in one of them alone.
-INTEGRATION_1 = tests/house tests/integration tests/conformance tests/api tests/serve tests/programs tests/warm
-INTEGRATION_2 = tests/egress tests/images tests/escape tests/faults tests/places tests/vm
 integration: all build-test/build.ninja
 	@ninja -C build-test --quiet tests/fault tests/resident tests/api_server tests/lay_wires tests/plain_warm.so
 	@CAY_BIN=$(CURDIR)/build/cay /usr/bin/python3 -m pytest -q -p no:cacheprovider \
-		$(INTEGRATION_1) $(INTEGRATION_2) $(TESTS)
-
-integration-1 integration-2: integration-%:
-	@CAY_LANE=$* CAY_BIN=$(CURDIR)/build/cay tools/apart $@ /usr/bin/python3 -m pytest -q -p no:cacheprovider \
-		$(INTEGRATION_$*) $(TESTS) </dev/null
+		tests/house tests/integration tests/conformance tests/api tests/serve tests/programs tests/egress tests/images \
+		tests/escape tests/faults tests/places tests/vm tests/warm $(TESTS)
 
 # The attacks alone, with a line about each; writes README's table of them.
 attacks: all
@@ -65,20 +59,9 @@ asan: build-asan/build.ninja
 		CAY_SANITIZED=1 /usr/bin/python3 -m pytest -q -p no:cacheprovider \
 		$(SANITIZED) $(TESTS)
 
-asan-apart:
-	@CAY_LANE=3 tools/apart asan $(MAKE) --no-print-directory asan </dev/null
-
-# Once all is built, side by side, where each can have processes, mounts and cgroups of its own.
 test:
 	@tools/setup test
-	@$(MAKE) --no-print-directory all unit build-asan/build.ninja
-	@ninja -C build-asan --quiet
-	@if tools/apart test true 2>/dev/null; then \
-		echo "integration, in two parts, and asan: each tells when it has ended"; \
-		$(MAKE) --no-print-directory -j3 --output-sync=target integration-1 integration-2 asan-apart; \
-	else \
-		$(MAKE) --no-print-directory integration asan; \
-	fi
+	@$(MAKE) --no-print-directory unit integration asan
 
 build-fuzz/build.ninja:
 	@export CC=clang; $(call setup,build-fuzz -Dfuzz=true -Db_sanitize=address$(comma)undefined -Db_lundef=false \

@@ -48,8 +48,12 @@ static void say(enum style prefix, enum style message, const char *fmt, va_list 
 	    buf_printf(&line, "%scay:%s%s ", cli_style(STDERR_FILENO, prefix), plain,
 		       cli_style(STDERR_FILENO, message)) < 0 ||
 	    text_append_harmless(&line, text.data, text.len) < 0 ||
-	    buf_printf(&line, "%s\n", plain) < 0)
+	    buf_printf(&line, "%s\n", plain) < 0) {
+		static const char silent[] = "cay: there is no memory even to say what is wrong\n";
+
+		(void)fd_write_all(STDERR_FILENO, silent, sizeof(silent) - 1);
 		return;
+	}
 	(void)fd_write_all(STDERR_FILENO, line.data, line.len);
 }
 

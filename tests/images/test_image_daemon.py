@@ -153,7 +153,7 @@ def test_a_kept_sandbox_whose_image_is_not_allowed_any_more(daemon, pushed, cay,
     if after == "delete":
         daemon.delete("/v1/sandboxes/kept").ok()
         assert daemon.get("/v1/sandboxes").ok()["sandboxes"] == []
-        assert list((daemon.state / "workspaces").iterdir()) == []
+        wait_until(lambda: not list((daemon.state / "workspaces").iterdir()), 10, "the workspace's end")
     daemon.stop()
     daemon.config.write_text(settings)
     daemon.start()

@@ -33,7 +33,7 @@ PURE_V2 = pathlib.Path("/sys/fs/cgroup/cgroup.controllers").exists()
 
 # An ordinary user that no machine has. None is created: an id is all it takes. Tests that run beside
 # others have one of their own, as the kernel counts for each user.
-STRANGER = 54321 + int(os.environ.get("CAY_LANE", "0"))
+STRANGER = 54321
 
 # From here on host ids are islands' (src/engine/native/ids.c).
 ISLAND_IDS = 0x70000000

@@ -341,5 +341,5 @@ def test_cpu_time_of_commands_side_by_side(daemon):
     worker = daemon.post(f"{path}/runs", {"code": work}).ok()
     assert (worker["status"], worker["message"]) == ("timeout", "CPU time limit of 1 s reached")
     assert daemon.post(f"{path}/runs", {"code": "print(1)"}).ok()["status"] == "ok"
-    wait_until(lambda: daemon.get(f"/v1/runs/{neighbour}").ok()["status"] == "ok", 30, "the neighbour's end")
+    wait_until(lambda: daemon.get(f"/v1/runs/{neighbour}").ok()["status"] == "ok", 60, "the neighbour's end")
     daemon.delete(path).ok()

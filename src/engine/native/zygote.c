@@ -405,8 +405,8 @@ static int ask(struct zygote *z, const struct plan *p, const struct launched *i,
 				   .single = i->single};
 	int fds[ZYGOTE_FDS] = {theirs};
 	size_t n_fds = 1;
-	/* In one packet: it is walked only when it is whole. */
-	static uint64_t room[ZYGOTE_PACKET_MAX / sizeof(uint64_t) + 1];
+	char *packet;
+	int r;
 
 	if (i->first_id)
 		m.first_id = i->first_id - z->island.first_id;
@@ -418,9 +418,15 @@ static int ask(struct zygote *z, const struct plan *p, const struct launched *i,
 	m.has_image = i->image.tree >= 0;
 	if (m.has_image)
 		fds[n_fds++] = i->image.tree;
-	memcpy(room, &m, sizeof(m));
-	memcpy((char *)room + sizeof(m), p, p->size);
-	return msg_send(z->sock, room, sizeof(m) + p->size, fds, n_fds);
+	/* In one packet: it is walked only when it is whole. */
+	packet = malloc(sizeof(m) + p->size);
+	if (!packet)
+		return -ENOMEM;
+	memcpy(packet, &m, sizeof(m));
+	memcpy(packet + sizeof(m), p, p->size);
+	r = msg_send(z->sock, packet, sizeof(m) + p->size, fds, n_fds);
+	free(packet);
+	return r;
 }
 
 int zygote_bear(struct zygote *z, const struct plan *p, struct launched *i, int theirs,
