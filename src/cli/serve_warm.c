@@ -76,22 +76,21 @@ static int make_plan(const struct settings *s, const struct runtime *rt, const s
 static int add_kind(const struct settings *s, const struct runtime *rt, const struct image *image,
 		    const char *set, struct serve_warm *w, struct cay_error *err)
 {
-	struct zygote_kind k = {.module = w->module};
-	struct zygote_kind *more = realloc(w->kinds, (w->len + 1) * sizeof(*more));
+	struct zygote_kind *more = realloc(w->kinds, (w->len + 1) * sizeof(*more)), *k;
 
 	if (!more)
 		return cay_fail(err, CAY_E_INTERNAL, ENOMEM, "plan a zygote");
 	w->kinds = more;
-	k.set = strdup(set);
-	k.program = strdup(rt->program);
-	if (!k.set || !k.program)
+	k = &more[w->len++];
+	*k = (struct zygote_kind){.module = w->module,
+				  .set = strdup(set),
+				  .program = strdup(rt->program),
+				  /* What most runs will want is there from the start. */
+				  .wanted = !image && rt->default_reason &&
+					    strcmp(set, WARM_DEFAULT) == 0};
+	if (!k->set || !k->program)
 		return cay_fail(err, CAY_E_INTERNAL, ENOMEM, "plan a zygote");
-	if (make_plan(s, rt, image, set, &k.plan, err) < 0)
-		return -1;
-	/* What most runs will want is there from the start. */
-	k.wanted = !image && rt->default_reason && strcmp(set, WARM_DEFAULT) == 0;
-	w->kinds[w->len++] = k;
-	return 0;
+	return make_plan(s, rt, image, set, &k->plan, err);
 }
 
 /*

@@ -187,15 +187,31 @@ static char *text_attribute(PyObject *of, const char *name)
 	return text;
 }
 
+/* gcc's analyzer takes what was just found to be there for NULL. */
+#ifdef CAY_ANALYZE
+#pragma GCC diagnostic ignored "-Wpragmas"
+#pragma GCC diagnostic ignored "-Wunknown-warning-option"
+#pragma GCC diagnostic ignored "-Wanalyzer-possible-null-argument"
+#endif
+
+/* What of text comes behind its beginning; NULL: it begins otherwise. */
+static const char *behind(const char *text, const char *beginning)
+{
+	size_t len = strlen(beginning);
+
+	return strncmp(text, beginning, len) == 0 ? text + len : NULL;
+}
+
 static void remember_user(void)
 {
 	PyObject *site = PyImport_ImportModule("site"), *packages;
 	char *base = site ? text_attribute(site, "USER_BASE") : NULL;
 	char *all = site ? text_attribute(site, "USER_SITE") : NULL;
+	const char *tail = base && all ? behind(all, base) : NULL;
 
 	PyErr_Clear();
-	if (base && all && strncmp(all, base, strlen(base)) == 0) {
-		born.user_tail = strdup(all + strlen(base));
+	if (tail) {
+		born.user_tail = strdup(tail);
 		packages = PyObject_GetAttrString(site, "USER_SITE");
 		born.user_used = PySequence_Contains(PySys_GetObject("path"), packages) != 0;
 		Py_XDECREF(packages);
@@ -340,7 +356,7 @@ static char *lay(char *to, char **words)
  */
 static void set_proc(char **argv, char **env)
 {
-	char *area = malloc(bytes_of(argv) + bytes_of(env));
+	char *area = malloc(bytes_of(argv) + bytes_of(env) + 1);
 	const char *slash = strrchr(argv[0], '/');
 	struct prctl_mm_map map = born.map;
 

@@ -56,7 +56,7 @@ static int lock_root(int roots, const char *id, int fd, struct stat *ret)
 static int open_locked(int roots, const char *id, struct hostdir *h, struct cay_error *err)
 {
 	char path[PATH_MAX];
-	struct stat st;
+	struct stat st = {0};
 	int r;
 
 	h->fd = openat(roots, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);

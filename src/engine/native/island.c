@@ -173,6 +173,8 @@ int island_exec(const struct island *i, char *const *argv, char *const *env)
 	struct cay_error err;
 	int saved;
 
+	if (!argv[0])
+		return 127; /* no plan is so */
 	exec_search(search_path(env), argv, env);
 	saved = errno;
 	if (saved == ENOENT || saved == ENOTDIR)

@@ -200,7 +200,7 @@ static int hear(const struct zygote *z, int timeout_ms, struct zygote_message *r
 static void tend_start(struct zygote *z)
 {
 	struct cay_error err;
-	struct zygote_message m;
+	struct zygote_message m = {0};
 	int fd, r;
 
 	if (hear_island(z, &err) < 0) {
@@ -433,7 +433,7 @@ int zygote_bear(struct zygote *z, const struct plan *p, struct launched *i, int 
 		struct cay_error *err)
 {
 	_cleanup_(fd_closep) int fd = -1;
-	struct zygote_message m;
+	struct zygote_message m = {0};
 	int r = ask(z, p, i, theirs);
 
 	if (r == 0)
