@@ -7,14 +7,13 @@ assert_refused()). The table in README.md is made of ATTACKS, see table.py.
 
 import collections
 import json
-import os
 import platform
 import shutil
 import subprocess
 
 import pytest
 
-from support import SOAK, must_work
+from support import SOAK, busy, must_work
 
 # For what other processors don't have at all.
 x86_64 = pytest.mark.skipif(platform.machine() != "x86_64", reason="an attack by an x86_64 processor's own means")
@@ -96,7 +95,7 @@ def rounds():
 
 def soon():
     """100 ms on a machine that has the time; as much more as others wait for its CPUs."""
-    return 0.1 * max(1, os.getloadavg()[0] / os.cpu_count())
+    return 0.1 * busy()
 
 
 # What happened in the test that runs: word -> how often.

@@ -13,7 +13,7 @@ import time
 import pytest
 
 from faults import cgroups_of
-from support import CAY, OURS, SOAK
+from support import CAY, OURS, SOAK, busy
 
 ROUNDS = 20 * (50 if SOAK else 1)
 
@@ -110,9 +110,7 @@ def assert_all_dead(mark, pid):
     while (left := survivors(mark, pid)):
         took, last = time.monotonic() - began, left
         assert took < 5, left
-    # Where more want the CPUs than there are, everything takes as much longer.
-    busy = max(1, os.getloadavg()[0] / os.cpu_count())
-    assert took < SECONDS * busy, (took, busy, last)
+    assert took < SECONDS * busy(), (took, busy(), last)
     while (left := survivors(mark, pid, lambda status: not status or "State:\tZ" in status, lambda name: True)):
         assert time.monotonic() < end, left
 

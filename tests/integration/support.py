@@ -168,6 +168,12 @@ def remove_cgroups(top):
             os.rmdir(directory)
 
 
+def busy():
+    """How many want each CPU, now or of late: everything takes as many times as long."""
+    runnable = int(pathlib.Path("/proc/loadavg").read_text().split()[3].partition("/")[0])
+    return max(1, os.getloadavg()[0] / os.cpu_count(), runnable / os.cpu_count())
+
+
 def wait_until(true, seconds=5.0, what="it"):
     end = time.monotonic() + seconds * SLOWNESS
     while not true():
