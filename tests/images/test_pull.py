@@ -249,8 +249,8 @@ def test_a_pull_that_is_ended_leaves_nothing_and_is_resumed(stock, lying, sig):
     held = []
     server.lies.append(halfway)
     pull = stock.start("image", "pull", server.name("it:1"))
-    wait_until(lambda: held and any((stock.store / "partial" / name).stat().st_size > 1 << 20
-                                    for name in stock.entries("partial")), 20, "half of it")
+    kept = stock.store / "partial" / image.layers[1].partition(":")[2]
+    wait_until(lambda: held and kept.exists() and kept.stat().st_size > 1 << 20, 20, "half of it")
     pull.send_signal(sig)
     pull.communicate(timeout=20)
     assert pull.returncode in (128 + sig, -sig)
