@@ -35,20 +35,30 @@ static const char *in_settings(const struct settings *s, const char *name)
 	return NULL;
 }
 
+static const char *in_own(const char *name)
+{
+	for (const char *line = own_sets; *line; line = next_line(line))
+		if (is_named(line, name))
+			return line + strlen(name) + 1;
+	return NULL;
+}
+
+static int add_name(struct strv *ret, const char *item, const char *(*unless_in)(const char *))
+{
+	char name[WARM_NAME_SIZE] = "";
+
+	memcpy(name, item, size_min(strcspn(item, "="), sizeof(name) - 1));
+	return unless_in && unless_in(name) ? 0 : strv_add(ret, name);
+}
+
 int warm_sets(const struct settings *s, struct strv *ret)
 {
 	int r = 0;
 
 	for (size_t i = 0; i < s->warm_sets.len && r == 0; i++)
-		r = strv_addf(ret, "%.*s", (int)strcspn(s->warm_sets.items[i], "="),
-			      s->warm_sets.items[i]);
-	for (const char *line = own_sets; *line && r == 0; line = next_line(line)) {
-		char name[WARM_NAME_SIZE] = "";
-
-		memcpy(name, line, size_min(strcspn(line, "="), sizeof(name) - 1));
-		if (!in_settings(s, name))
-			r = strv_add(ret, name);
-	}
+		r = add_name(ret, s->warm_sets.items[i], in_own);
+	for (const char *line = own_sets; *line && r == 0; line = next_line(line))
+		r = add_name(ret, line, NULL);
 	return r;
 }
 
@@ -56,10 +66,7 @@ const char *warm_modules(const struct settings *s, const char *set)
 {
 	const char *modules = in_settings(s, set);
 
-	for (const char *line = own_sets; *line && !modules; line = next_line(line))
-		if (is_named(line, set))
-			modules = line + strlen(set) + 1;
-	return modules;
+	return modules ? modules : in_own(set);
 }
 
 /* The name of the module there, up to the next; "" at the end of a set. */
@@ -149,16 +156,26 @@ static bool code_imports(const struct spec *spec, const char *modules)
 	return false;
 }
 
-/* Whether it imports one that this set has and the default one has not. */
-static bool suits(const struct settings *s, const struct spec *spec, const char *set)
+/* Whether a set behind the nth has it: those come the smaller the later. */
+static bool is_in_later(const struct settings *s, const struct strv *sets, size_t n,
+			const char *module, size_t len)
 {
-	const char *usual = warm_modules(s, WARM_DEFAULT);
+	for (size_t i = n + 1; i < sets->len; i++)
+		if (has_top(warm_modules(s, sets->items[i]), module, len))
+			return true;
+	return false;
+}
 
-	for (const char *m = warm_modules(s, set); module_len(m) > 0; m = next_module(m)) {
+/* Whether it imports one that the nth set has and none behind it. */
+static bool suits(const struct settings *s, const struct spec *spec, const struct strv *sets,
+		  size_t n)
+{
+	for (const char *m = warm_modules(s, sets->items[n]); module_len(m) > 0;
+	     m = next_module(m)) {
 		char one[256];
 		size_t top = strcspn(m, ".,\n");
 
-		if (top >= sizeof(one) || has_top(usual, m, top))
+		if (top >= sizeof(one) || is_in_later(s, sets, n, m, top))
 			continue;
 		memcpy(one, m, top);
 		one[top] = '\0';
@@ -211,7 +228,7 @@ bool warm_choose(const struct spec *spec, const struct settings *s, const struct
 	    spec->kept || !env_is_usual(env) || warm_sets(s, &sets) < 0)
 		return false;
 	for (size_t i = 0; i < sets.len; i++)
-		if (suits(s, spec, sets.items[i])) {
+		if (suits(s, spec, &sets, i)) {
 			set = sets.items[i];
 			break;
 		}
