@@ -1,5 +1,6 @@
 """What is special about a cloned interpreter: nothing of it is the same as its sisters' that should not be."""
 
+import importlib.util
 import os
 import signal
 import subprocess
@@ -7,6 +8,7 @@ import time
 
 import plain
 import pytest
+from support import must_work
 
 ENV = {"LANG": "C.UTF-8", "PATH": "/usr/bin:/bin", "HOME": "/proc/nowhere", "TZ": "Asia/Kolkata"}
 SCIENCE = ["numpy", "pandas", "matplotlib.pyplot"]
@@ -67,7 +69,8 @@ def test_no_two_get_the_same(zygote, code):
 
 
 def test_nor_with_numpy():
-    pytest.importorskip("numpy")
+    if not importlib.util.find_spec("numpy"):
+        must_work("numpy is not installed")
     with plain.Zygote("/usr/bin/python3", plain.default_modules() + SCIENCE) as z:
         assert output(z, MARKER + "; import numpy, sys; print(len(sys.modules) > 100)") == "True\nTrue"
         for code in ("import numpy; print(numpy.random.rand())",
