@@ -437,7 +437,20 @@ void launched_init(struct launched *i, struct launcher *l)
 		i->wires[n] = -1;
 }
 
-/* Clones an island and gives it what it needs; without stdio it waits for its program. */
+/* One that is prepared: cloned, or borne, and given what it needs. */
+static int bring_up(struct launcher *l, const struct plan *p, const int *stdio, bool held,
+		    struct launched *i, struct cay_error *err)
+{
+	if (spawn(l, p, stdio, held, i, err) < 0)
+		return -1;
+	let_go_of_trees(i);
+	if (provide(l, p, i, err) == 0)
+		return 0;
+	hear_why(i, err);
+	return -1;
+}
+
+/* Without stdio it waits for its program. */
 static int make_island(struct launcher *l, const struct plan *p, const int *stdio, bool held,
 		       struct launched *ret, struct cay_error *err)
 {
@@ -445,12 +458,8 @@ static int make_island(struct launcher *l, const struct plan *p, const int *stdi
 	if (prepare(l, p, &l->cgroups, ret, err) == 0) {
 		if (stdio)
 			give_pipes(stdio, ret);
-		if (spawn(l, p, stdio, held, ret, err) == 0) {
-			let_go_of_trees(ret);
-			if (provide(l, p, ret, err) == 0)
-				return 0;
-			hear_why(ret, err);
-		}
+		if (bring_up(l, p, stdio, held, ret, err) == 0)
+			return 0;
 	}
 	launched_discard(ret);
 	return -1;
@@ -467,12 +476,8 @@ static int bear(struct launcher *l, struct zygote *z, const struct plan *p, bool
 	if (zygote_provide(z, p, ret, err) == 0 &&
 	    (!plan_image(p) || image_root_open(l->image_store, p, ret->first_id, &l->image_shifts,
 					       &ret->image, err) == 0) &&
-	    spawn(l, p, NULL, false, ret, err) == 0) {
-		let_go_of_trees(ret);
-		if (provide(l, p, ret, err) == 0)
-			return 0;
-		hear_why(ret, err);
-	}
+	    bring_up(l, p, NULL, false, ret, err) == 0)
+		return 0;
 	launched_discard(ret);
 	return -1;
 }
@@ -495,10 +500,7 @@ int launcher_make_zygote(struct launcher *l, const struct plan *p, const struct 
 			 struct launched *i, struct cay_error *err)
 {
 	i->zygote = true;
-	if (prepare(l, p, cgroups, i, err) < 0 || spawn(l, p, NULL, false, i, err) < 0)
-		return -1;
-	let_go_of_trees(i);
-	return provide(l, p, i, err);
+	return prepare(l, p, cgroups, i, err) < 0 ? -1 : bring_up(l, p, NULL, false, i, err);
 }
 
 int launched_order(struct launched *i, uint32_t command, uint32_t flags, const struct plan *p,

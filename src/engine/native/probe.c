@@ -59,22 +59,28 @@ static void advise(struct probe *p, const struct surroundings *around, enum lack
 	surroundings_advise(around, what, p->todo, sizeof(p->todo));
 }
 
-/* In a process of its own: 0, or the errno of what failed. Without flags no filter is in the way.
- */
-static int try_in_child(int (*fn)(void), unsigned long long flags)
+int probe_outcome(pid_t pid)
 {
-	struct clone_args args = {.flags = flags, .exit_signal = SIGCHLD};
 	int status;
-	pid_t pid = flags ? (pid_t)sys_clone3(&args) : fork();
 
-	if (pid == 0)
-		_exit(fn ? fn() : 0);
 	if (pid < 0)
 		return errno;
 	while (waitpid(pid, &status, 0) < 0)
 		if (errno != EINTR)
 			return errno;
 	return WIFEXITED(status) ? WEXITSTATUS(status) : EFAULT;
+}
+
+/* In a process of its own: 0, or the errno of what failed. Without flags no filter is in the way.
+ */
+static int try_in_child(int (*fn)(void), unsigned long long flags)
+{
+	struct clone_args args = {.flags = flags, .exit_signal = SIGCHLD};
+	pid_t pid = flags ? (pid_t)sys_clone3(&args) : fork();
+
+	if (pid == 0)
+		_exit(fn ? fn() : 0);
+	return probe_outcome(pid);
 }
 
 /* The kernel may grant a namespace and no rights in it, as AppArmor makes it do on Ubuntu. */

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 struct probe {
 	const char *control; /* "user namespace" */
@@ -37,6 +38,9 @@ size_t probe_all(struct probe ret[PROBES_MAX], struct probe_store *ret_store);
  * their own.
  */
 size_t probe_images(struct probe *ret, bool many_ids, struct probe_store *ret_store);
+
+/* Waits for a child that ends with an errno; pid < 0: it could not be made, errno says why. */
+int probe_outcome(pid_t pid);
 
 /* Removes what killed runs left; returns how many things. */
 int probe_clean(void);

@@ -21,7 +21,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #define TREE_ATTRS (MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV)
@@ -149,7 +148,7 @@ static int try_layer(int place, int tree)
 	uid_t uid = geteuid();
 	gid_t gid = getegid();
 	char path[PATH_MAX];
-	int status = 0, r = fd_real_path(place, path, sizeof(path));
+	int r = fd_real_path(place, path, sizeof(path));
 	pid_t pid;
 
 	if (r < 0)
@@ -161,12 +160,7 @@ static int try_layer(int place, int tree)
 			r = tree = clone_here(path);
 		_exit(r < 0 ? -r : -lay_over(tree));
 	}
-	if (pid < 0)
-		return errno;
-	while (waitpid(pid, &status, 0) < 0)
-		if (errno != EINTR)
-			return errno;
-	return WIFEXITED(status) ? WEXITSTATUS(status) : EFAULT;
+	return probe_outcome(pid);
 }
 
 static void conclude(struct probe *p, int sys_errno, const char *todo)
