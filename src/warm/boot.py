@@ -160,7 +160,9 @@ def hide():
             vars(entries[name][0]).update(values)
     if "linecache" in entries:
         entries["linecache"][0].clearcache()
-    warm.hide(entries)
+    # Whoever asks for this zygote imports what only it has, more likely than not.
+    own = [name for name in sys.argv[1:] if name in entries and name.partition(".")[0] not in sys.stdlib_module_names]
+    warm.hide(entries, "".join(f"import {name}\n" for name in own) + "print(42)")
 
 
 preload(sys.argv[1:])

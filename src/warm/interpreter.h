@@ -10,6 +10,8 @@
 struct interpreter {
 	/* fork(), with the interpreter's own hooks before and after. */
 	pid_t (*fork)(void);
+	/* In the program's process, before it waits for its order: what can be done ahead. */
+	void (*ready)(void);
 	/*
 	 * In the program's process: runs it to its end, and never returns. argv is exactly what a
 	 * cold start would have executed (argv[0] the interpreter's path), env all of its

@@ -31,10 +31,21 @@
 #include "warm/python_parts.h"
 
 #include <fcntl.h>
+#include <string.h>
 #include <unistd.h>
+
+#define LARGE (100 * 1024) /* but below what malloc() maps by itself */
 
 /* Imported before the others, so that it is hidden like them. */
 static PyObject *gc;
+
+/* A program like those that will come. */
+static char *example;
+
+static void run_example(void)
+{
+	world_example(example);
+}
 
 int python_version(void)
 {
@@ -129,11 +140,23 @@ static int freeze(void)
 		       : -1;
 }
 
+/*
+ * What was freed waits to be put in order by the next large allocation, which in a clone would copy
+ * every page that has some of it.
+ */
+static void tidy_heap(void)
+{
+	void *volatile large = malloc(LARGE); /* a compiler may leave out what nobody uses */
+
+	free(large);
+}
+
 /* sys.excepthook: called by CPython when BOOT has ended by an exception. */
 static PyObject *serve(PyObject *self, PyObject *args)
 {
 	static const struct interpreter python = {
 		.fork = python_fork,
+		.ready = pages_ask,
 		.run = python_run,
 		.stale = files_changed,
 	};
@@ -147,7 +170,8 @@ static PyObject *serve(PyObject *self, PyObject *args)
 	/* __main__ last: what is frozen is never collected, and the program's own is to be. */
 	if (world_clear() < 0 || stdio_close() < 0 || freeze() < 0 || fresh_main() < 0)
 		give_up("not ready");
-	pages_learn(python_fork, world_example);
+	tidy_heap();
+	pages_learn(python_fork, run_example);
 	zygote_serve(sock, &python);
 }
 
@@ -162,16 +186,22 @@ static PyObject *prepare(PyObject *self, PyObject *args)
 	Py_RETURN_NONE;
 }
 
-static PyObject *hide(PyObject *self, PyObject *entries)
+static PyObject *hide(PyObject *self, PyObject *args)
 {
+	PyObject *entries;
+	const char *code;
+
 	(void)self;
-	if (modules_hide(entries) < 0 || files_remember(entries) < 0)
+	if (!PyArg_ParseTuple(args, "Os", &entries, &code))
+		return NULL;
+	example = strdup(code);
+	if (!example || modules_hide(entries) < 0 || files_remember(entries) < 0)
 		return PyErr_Format(PyExc_OSError, "not hidden");
 	Py_RETURN_NONE;
 }
 
 static PyMethodDef methods[] = {
-	{"hide", hide, METH_O, NULL},
+	{"hide", hide, METH_VARARGS, NULL},
 	{"prepare", prepare, METH_NOARGS, NULL},
 	{"serve", serve, METH_VARARGS, NULL},
 	{NULL, NULL, 0, NULL},

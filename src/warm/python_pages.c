@@ -20,7 +20,7 @@
 #define MADV_POPULATE_WRITE 23
 #endif
 
-enum { RANGES = 512, PAGE = 4096, WINDOW = 512 };
+enum { RANGES = 4096, PAGE = 4096, WINDOW = 512 };
 #define PAGE_IS_OURS_ALONE (UINT64_C(1) << 56)
 #define PAGE_IS_THERE      (UINT64_C(1) << 63)
 
@@ -101,5 +101,6 @@ void pages_ask(void)
 {
 	for (size_t i = 0; !learning && i < own.count; i++)
 		if (madvise((void *)own.range[i].start, own.range[i].size, MADV_POPULATE_WRITE) < 0)
-			return;
+			break;
+	own.count = 0; /* once is enough */
 }

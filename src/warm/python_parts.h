@@ -42,8 +42,8 @@ __attribute__((noreturn)) void python_run(char **argv, char **env);
 
 /* python_world.c: what a process is born with. */
 int world_remember(void);
-void world_example(void); /* runs a small program */
-int world_clear(void);    /* of the zygote's own */
+void world_example(char *code); /* runs it */
+int world_clear(void);          /* of the zygote's own */
 bool world_differs(char **argv, char **env);
 void world_set(char **argv, char **env);
 

@@ -389,10 +389,10 @@ void world_set(char **argv, char **env)
 	PyOS_setsig(SIGINT, born.interrupt);
 }
 
-void world_example(void)
+void world_example(char *code)
 {
 	static char *env[256];
-	char *argv[] = {born.argv0, (char *)"-c", (char *)"print(42)", NULL};
+	char *argv[] = {born.argv0, (char *)"-c", code, NULL};
 	size_t n = 0;
 
 	for (char *v = born.env; v < born.env + born.env_len && n < 255; v += strlen(v) + 1)

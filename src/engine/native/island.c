@@ -228,6 +228,7 @@ int island_program(struct island *i, char **argv, char **env)
 	if (run_steps(i, STEP_PROGRAM, &err) < 0)
 		give_up(i, &err);
 	if (i->single) {
+		i->interpreter->ready();
 		orders_take_last(i);
 		argv = island_list(i->plan, i->plan->argv);
 		env = island_list(i->plan, i->plan->env);
