@@ -498,7 +498,7 @@ def parse_args():
     return parser.parse_args()
 
 
-TOOLS = ("spawn_bench", "launcher_bench", "density_bench", "serve_bench", "egress_bench", "warm_bench")
+TOOLS = ("spawn_bench", "launcher_bench", "density_bench", "serve_bench", "egress_bench", "floor_bench", "warm_bench")
 
 
 def main():
