@@ -61,7 +61,7 @@ asan: build-asan/build.ninja
 
 test:
 	@tools/setup test
-	@$(MAKE) --no-print-directory unit integration asan
+	@$(MAKE) --no-print-directory unit integration
 
 build-fuzz/build.ninja:
 	@export CC=clang; $(call setup,build-fuzz -Dfuzz=true -Db_sanitize=address$(comma)undefined -Db_lundef=false \
