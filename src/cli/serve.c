@@ -274,7 +274,8 @@ _noreturn_ static void be_launcher(void *ctx, pid_t parent)
 
 	be_child();
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != parent ||
-	    fd_close_others((int[]){sock, s->kept_dir, s->lock, s->warm.module}, 4) < 0)
+	    fd_close_others((int[]){sock, s->kept_dir, s->lock, s->warm.module, s->warm.taker}, 5) <
+		    0)
 		_exit(125);
 	_exit(service_main(sock, &(struct service_config){.rules = &s->rules,
 							  .image_store = s->image_store,

@@ -8,11 +8,14 @@
 #include "image/images.h"
 #include "image/runtime.h"
 #include "image/runtime_choose.h"
+#include "policy/command.h"
+#include "policy/script.h"
 #include "policy/warm.h"
 #include "spec/language.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,9 +25,17 @@
 #define LANGUAGE "python"
 #define MODULE   "_cay_warm.so"
 
+#define WAITING "javascript" /* can't be cloned */
+#define TAKER   "_cay_warm_node.so"
+
 /* What an interpreter is started with: python3 -c BOOT MODULE... */
 static const char boot[] = {
 #include "warm-boot.h"
+	0};
+
+/* And one that waits: node -r BOOT ... */
+static const char waiter_boot[] = {
+#include "warm-node.h"
 	0};
 
 /* Enough for everything that is loaded: pandas takes 60 MB. Islands count for themselves. */
@@ -73,33 +84,105 @@ static int make_plan(const struct settings *s, const struct runtime *rt, const s
 	return 0;
 }
 
-static int add_kind(const struct settings *s, const struct runtime *rt, const struct image *image,
-		    const char *set, struct serve_warm *w, struct cay_error *err)
+static struct zygote_kind *new_kind(const struct runtime *rt, const char *set, struct serve_warm *w,
+				    struct cay_error *err)
 {
 	struct zygote_kind *more = realloc(w->kinds, (w->len + 1) * sizeof(*more)), *k;
 
-	if (!more)
-		return cay_fail(err, CAY_E_INTERNAL, ENOMEM, "plan a zygote");
-	w->kinds = more;
-	k = &more[w->len++];
-	*k = (struct zygote_kind){.module = w->module,
-				  .set = strdup(set),
-				  .program = strdup(rt->program),
-				  /* What most runs will want is there from the start. */
-				  .wanted = !image && rt->default_reason &&
-					    strcmp(set, WARM_DEFAULT) == 0};
-	if (!k->set || !k->program)
-		return cay_fail(err, CAY_E_INTERNAL, ENOMEM, "plan a zygote");
+	if (more) {
+		w->kinds = more;
+		k = &more[w->len++];
+		*k = (struct zygote_kind){.set = strdup(set), .program = strdup(rt->program)};
+		if (k->set && k->program)
+			return k;
+	}
+	(void)cay_fail(err, CAY_E_INTERNAL, ENOMEM, "plan a zygote");
+	return NULL;
+}
+
+static int add_kind(const struct settings *s, const struct runtime *rt, const struct image *image,
+		    const char *set, struct serve_warm *w, struct cay_error *err)
+{
+	struct zygote_kind *k = new_kind(rt, set, w, err);
+
+	if (!k)
+		return -1;
+	k->module = w->module;
+	/* What most runs will want is there from the start. */
+	k->wanted = !image && rt->default_reason && strcmp(set, WARM_DEFAULT) == 0;
 	return make_plan(s, rt, image, set, &k->plan, err);
+}
+
+/* The words that it would be started with, and before the program, those that make it wait. */
+static int add_waiting_words(const struct runtime *rt, const char *script, struct strv *ret)
+{
+	_cleanup_(command_done) struct command_words words = {0};
+	struct spec spec = {.kind = SPEC_CODE, .language = rt->language, .code = (char *)"0"};
+	const char *code = rt->language->code_option;
+	int r = command_make(&spec, rt, script, 0, &words);
+	bool put = false;
+
+	for (size_t i = 0; i < words.argv.len && r == 0; i++) {
+		const char *word = words.argv.items[i];
+
+		if (!put && (script ? word == words.argv.items[words.argv.len - 1]
+				    : strncmp(word, code, strlen(code)) == 0)) {
+			put = true;
+			r = strv_add(ret, WAITER_OPTION);
+			if (r == 0)
+				r = strv_add(ret, WAITER_BOOT_PATH);
+		}
+		if (r == 0)
+			r = strv_add(ret, word);
+	}
+	return r;
+}
+
+static int add_waiting(const struct settings *s, const struct runtime *rt, const char *script,
+		       struct serve_warm *w, struct cay_error *err)
+{
+	struct spec spec = {.kind = SPEC_ARGV};
+	struct zygote_kind *k = new_kind(rt, rt->language->warm.set, w, err);
+	int r = k ? add_waiting_words(rt, script, &spec.args) : -ENOMEM;
+
+	if (r == 0)
+		r = plan_make(&spec, s, NULL, NULL, NULL, &k->plan, err);
+	else
+		(void)cay_fail(err, CAY_E_INTERNAL, -r, "plan what waits");
+	spec_done(&spec);
+	if (r < 0)
+		return -1;
+	k->waiter = (struct waiter){.plan = k->plan, .boot = waiter_boot, .module = w->taker};
+	return 0;
+}
+
+/* For code, and for a file that is put where scripts are. */
+static int add_all_waiting(const struct settings *s, struct serve_warm *w, struct cay_error *err)
+{
+	const struct language *language = language_find(WAITING);
+	struct runtimes found = {0};
+	char script[PATH_MAX];
+	int r = runtimes_find(s, language, NULL, &found, err);
+
+	script_path(&(struct spec){0}, language->file_name, script);
+	for (size_t i = 0; i < found.len && r == 0; i++) {
+		if (!warm_can(&found.items[i]))
+			continue;
+		r = add_waiting(s, &found.items[i], NULL, w, err);
+		if (r == 0)
+			r = add_waiting(s, &found.items[i], script, w, err);
+	}
+	runtimes_done(&found);
+	return r;
 }
 
 /*
  * A copy: what is mapped has its path in /proc/self/maps, for every program to read, and where cay
  * is installed is none of their business.
  */
-static int open_module(void)
+static int open_module(const char *helper, const char *as)
 {
-	_cleanup_(fd_closep) int path = helper_open(MODULE), file = -1;
+	_cleanup_(fd_closep) int path = helper_open(helper), file = -1;
 	char name[64];
 	struct stat st;
 	void *data;
@@ -114,7 +197,7 @@ static int open_module(void)
 	data = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, file, 0);
 	if (data == MAP_FAILED)
 		return -1;
-	fd = fd_sealed("python", data, (size_t)st.st_size);
+	fd = fd_sealed(as, data, (size_t)st.st_size);
 	(void)munmap(data, (size_t)st.st_size);
 	return fd;
 }
@@ -165,7 +248,13 @@ int serve_warm_find(const struct settings *s, const char *store, struct serve_wa
 	_cleanup_(strv_done) struct strv sets = {0};
 	int r;
 
-	*ret = (struct serve_warm){.module = s->warm_enabled ? open_module() : -1};
+	*ret = (struct serve_warm){.module = -1, .taker = -1};
+	if (!s->warm_enabled)
+		return 0;
+	ret->module = open_module(MODULE, "python");
+	ret->taker = open_module(TAKER, "node");
+	if (ret->taker >= 0 && add_all_waiting(s, ret, err) < 0)
+		return -1;
 	if (ret->module < 0)
 		return 0;
 	if (warm_sets(s, &sets) < 0)

@@ -11,7 +11,7 @@
 struct serve_warm {
 	struct zygote_kind *kinds; /* their programs and plans are memory of the process's */
 	size_t len;
-	int module; /* or -1: there are no warm starts */
+	int module, taker; /* what Python's load, and what others get their order by; or -1 */
 };
 
 /*

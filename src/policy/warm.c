@@ -192,7 +192,7 @@ static bool is_read_at_start(const char *variable)
 		"PYTHON", "LD_",     "LC_",      "LANG=",      "LANGUAGE", "MALLOC_", "GLIBC_",
 		"TZ",     "MPL",     "OPENBLAS", "OMP_",       "MKL_",     "NUMEXPR", "BLIS_",
 		"VECLIB", "GOTO",    "KMP_",     "OPENSSL",    "SSL_",     "PANDAS",  "NPY_",
-		"NUMPY",  "LOCPATH", "NLSPATH",  "GCONV_PATH",
+		"NUMPY",  "LOCPATH", "NLSPATH",  "GCONV_PATH", "NODE_",    "UV_",     "ICU_",
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(names); i++)
@@ -211,8 +211,10 @@ static bool env_is_usual(const struct strv *env)
 
 bool warm_can(const struct runtime *runtime)
 {
-	return runtime->language->warm && version_compare(runtime->version, "3.10") >= 0 &&
-	       version_compare(runtime->version, "3.14") < 0;
+	const struct language *l = runtime->language;
+
+	return l->warm.since && version_compare(runtime->version, l->warm.since) >= 0 &&
+	       version_compare(runtime->version, l->warm.before) < 0;
 }
 
 bool warm_choose(const struct spec *spec, const struct settings *s, const struct runtime *runtime,
@@ -221,13 +223,17 @@ bool warm_choose(const struct spec *spec, const struct settings *s, const struct
 	_cleanup_(strv_done) struct strv sets = {0};
 	const char *set = WARM_DEFAULT;
 
+	if (runtime && runtime->language->warm.set && image)
+		return false;
 	/* Which images are trusted is the launcher's to know. */
 	if (!s->warm_enabled || spec->cold || !runtime || (image && s->warm_images.len == 0) ||
 	    !warm_can(runtime) || spec->as_root || spec->writable ||
 	    spec->engine == ENGINE_DIRECT || spec->n_mounts > 0 || spec->workspace.source ||
 	    spec->kept || !env_is_usual(env) || warm_sets(s, &sets) < 0)
 		return false;
-	for (size_t i = 0; i < sets.len; i++)
+	if (runtime->language->warm.set)
+		set = runtime->language->warm.set;
+	for (size_t i = 0; i < sets.len && !runtime->language->warm.set; i++)
 		if (suits(s, spec, &sets, i)) {
 			set = sets.items[i];
 			break;

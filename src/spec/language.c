@@ -47,7 +47,7 @@ const struct language languages[] = {
 		.package = "python3",
 		.image = "python:{version}-slim",
 		.image_version = "3.12",
-		.warm = true,
+		.warm = {"3.10", "3.14", NULL},
 	},
 	{
 		.name = "javascript",
@@ -65,6 +65,7 @@ const struct language languages[] = {
 		.package = "nodejs",
 		.image = "node:{version}-slim",
 		.image_version = "20",
+		.warm = {"18", "25", "node"},
 	},
 	{
 		.name = "typescript",

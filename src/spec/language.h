@@ -86,7 +86,14 @@ struct language {
 	 * version to get where none is asked for. NULL: there is none that is usual.
 	 */
 	const char *image, *image_version;
-	bool warm; /* can be started ahead of time, and cloned: policy/warm.h */
+	/*
+	 * The versions that can be started ahead of time (policy/warm.h), since to before. A set:
+	 * they can't be cloned, so each waits for its program, with nothing loaded, under that
+	 * name.
+	 */
+	struct {
+		const char *since, *before, *set;
+	} warm;
 };
 
 extern const struct language languages[];

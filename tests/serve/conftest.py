@@ -7,7 +7,7 @@ import sys
 import pytest
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE), str(HERE.parent / "integration")]
+sys.path[:0] = [str(HERE), str(HERE.parent / "integration"), str(HERE.parent / "warm")]
 
 from fixtures import *  # noqa: E402, F401, F403: by the path above
 from maker import Maker  # noqa: E402

@@ -1,4 +1,4 @@
-"""A daemon's zygotes, as the host sees them: each the child of its island's init, which is the launcher's."""
+"""A daemon's zygotes, and what waits, as the host sees them: each the child of its island's init, which is the launcher's."""
 
 import collections
 import dataclasses
@@ -70,6 +70,32 @@ def zygotes(daemon):
     """Those that live."""
     inits = children(daemon.pids()["launcher"])
     return [Zygote(init, pid) for init in inits for pid in children(init) if _is_zygote(pid)]
+
+
+def waiters(daemon):
+    """{pid: PID 1 of its island} of interpreters that wait, started, for their program (waiter.h)."""
+    found = {}
+    for init in children(daemon.pids()["launcher"]):
+        for pid in children(init):
+            try:
+                line = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes()
+                waits = b"/sys/start.js" in line and os.readlink(f"/proc/{pid}/fd/1").startswith("/memfd:node")
+            except OSError:  # it ended meanwhile
+                continue
+            if waits:
+                found[pid] = init
+    return found
+
+
+def run_waited(daemon, body, start="warm:node"):
+    """Islands on which one waits are few, and made when nothing else is to be done."""
+    result = {}
+
+    def is_warm():
+        result.update(daemon.post("/v1/runs", body).ok())
+        return result["start"] == start
+    wait_until(is_warm, 30, f"a start that is {start}")
+    return result
 
 
 def started(daemon, start):

@@ -92,12 +92,34 @@ static void versions(void **state _unused_)
 	}
 }
 
+/* One that can't be cloned: nothing is loaded for it, and images' are not trusted to wait. */
+static void node_waits(void **state _unused_)
+{
+	static const char *const cases[][2] = {
+		{"16.20.2", ""}, {"18.20.4", "node"}, {"24.1.0", "node"}, {"25.0.0", ""}};
+	struct cay_error err;
+
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		_cleanup_(freep) struct plan *p = NULL;
+
+		use_code("javascript", "import numpy from 'numpy'");
+		(void)snprintf(runtime->version, sizeof(runtime->version), "%s", cases[i][0]);
+		p = make(runtime, NULL);
+		assert_string_equal(plan_warm(p) ? plan_warm(p) : "", cases[i][1]);
+	}
+	(void)snprintf(runtime->version, sizeof(runtime->version), "20.1.0");
+	assert_int_equal(spec_set_env(spec, "NODE_OPTIONS", "--no-warnings", &err), 0);
+	_cleanup_(freep) struct plan *p = make(runtime, NULL);
+	assert_null(plan_warm(p));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(the_smallest_that_has_it, begin, end),
 		cmocka_unit_test_setup_teardown(the_operators_own, begin, end),
 		cmocka_unit_test_setup_teardown(others_are_cold, begin, end),
+		cmocka_unit_test_setup_teardown(node_waits, begin, end),
 		cmocka_unit_test_setup_teardown(versions, begin, end),
 	};
 

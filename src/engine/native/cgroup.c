@@ -425,6 +425,14 @@ uint64_t cgroup_oom_kills(const struct cgroup *c)
 	return read_oom_kills(c) - c->oom_kills_before;
 }
 
+uint64_t cgroup_restart_clock(struct cgroup *c)
+{
+	uint64_t now = cgroup_dir_cpu_usec(c->unified), before = c->cpu_usec_before;
+
+	c->cpu_usec_before = now;
+	return now - before;
+}
+
 uint64_t cgroup_cpu_ms(const struct cgroup *c)
 {
 	return (cgroup_dir_cpu_usec(c->unified) - c->cpu_usec_before) / 1000;

@@ -119,6 +119,9 @@ uint64_t cgroup_oom_kills(const struct cgroup *c);
 /* CPU time of all its processes, living and dead; 0 if it is not known. */
 uint64_t cgroup_cpu_ms(const struct cgroup *c);
 
+/* From now on it is counted anew; what it was until now, in us. */
+uint64_t cgroup_restart_clock(struct cgroup *c);
+
 /* The same of any v2 directory, since it was made. */
 uint64_t cgroup_dir_cpu_usec(int dir);
 

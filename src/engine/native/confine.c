@@ -8,6 +8,7 @@
 #include "engine/native/kept.h"
 #include "engine/native/machine.h"
 #include "engine/native/seccomp.h"
+#include "engine/native/waiter.h"
 #include "engine/rlimit.h"
 #include "engine/sys.h"
 
@@ -37,6 +38,7 @@
 
 /* Where the scratch is kept while waiting. */
 #define SCRATCH_FD (CONTROL_FD + 1)
+#define WAITER_FD  (SCRATCH_FD + 1)
 
 /*
  * What root of an island has, over its own files and processes, so that packages can be
@@ -122,6 +124,8 @@ int confine_keyring(struct island *i _unused_, struct cay_error *err)
 int confine_rlimits(struct island *i, struct cay_error *err)
 {
 	const struct limits *l = &i->plan->limits;
+	/* What it took to be started is not the program's; the cgroup's clock is more exact. */
+	uint64_t before_s = i->waiter ? WAITER_CPU_S : 0;
 	const struct {
 		int resource;
 		uint64_t value;
@@ -129,7 +133,8 @@ int confine_rlimits(struct island *i, struct cay_error *err)
 		{RLIMIT_CORE, CORE_LIMIT},
 		{RLIMIT_NOFILE, l->open_files},
 		{RLIMIT_FSIZE, l->file_size_bytes ? l->file_size_bytes : RLIM_INFINITY},
-		{RLIMIT_CPU, l->cpu_time_ms ? (l->cpu_time_ms + 999) / 1000 : RLIM_INFINITY},
+		{RLIMIT_CPU,
+		 l->cpu_time_ms ? (l->cpu_time_ms + 999) / 1000 + before_s : RLIM_INFINITY},
 		/*
 		 * Counted in the island's user namespace and above: the program's
 		 * processes, one more for init where both have the same id, and one
@@ -497,19 +502,25 @@ int confine_read_facts(struct island *i, struct facts *ret, struct cay_error *er
  */
 int confine_waiting(struct island *i, struct cay_error *err)
 {
-	int scratch = fcntl(i->scratch_fd, F_DUPFD_CLOEXEC, SCRATCH_FD + 1); /* off CONTROL_FD */
-	int r = scratch;
+	bool waits = i->waiter_sock >= 0;
+	/* Off the numbers that they get. */
+	int scratch = fcntl(i->scratch_fd, F_DUPFD_CLOEXEC, WAITER_FD + 1);
+	int sock = waits ? fcntl(i->waiter_sock, F_DUPFD_CLOEXEC, WAITER_FD + 1) : 0;
+	int r = scratch < 0 ? scratch : sock;
 
 	if (r >= 0 && i->control != CONTROL_FD)
 		r = dup3(i->control, CONTROL_FD, O_CLOEXEC);
 	if (r >= 0)
 		r = dup3(scratch, SCRATCH_FD, O_CLOEXEC);
+	if (r >= 0 && waits)
+		r = dup3(sock, WAITER_FD, O_CLOEXEC);
 	for (int n = 0; n < 3 && r >= 0; n++)
 		r = dup3(CONTROL_FD, n, O_CLOEXEC);
-	if (r < 0 || sys_close_range(SCRATCH_FD + 1, ~0u, 0) < 0)
+	if (r < 0 || sys_close_range(waits ? WAITER_FD + 1 : WAITER_FD, ~0u, 0) < 0)
 		return fail(err, "let go of the launcher's fds");
 	i->control = CONTROL_FD;
 	i->scratch_fd = SCRATCH_FD;
+	i->waiter_sock = waits ? WAITER_FD : -1;
 	i->root_fd = -1;
 	return 0;
 }

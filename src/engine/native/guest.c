@@ -261,7 +261,8 @@ static void ready(struct guest *g, struct command *c, const struct facts *f)
 static struct usage command_usage(const struct command *c, const struct spent *spent)
 {
 	struct usage u = {.memory_peak_bytes = spent->memory_peak_bytes};
-	double waited_ms = (double)spent->cpu_us / 1e3, all_ms = (double)command_cpu_ms(c);
+	double waited_ms = (double)launched_cpu_us(&c->guest->island, spent->cpu_us) / 1e3;
+	double all_ms = (double)command_cpu_ms(c);
 
 	if (c->guest->own)
 		cgroup_usage(&c->guest->island.cgroup, &u);
@@ -304,6 +305,8 @@ static void hear(struct guest *g, const struct message *m)
 	if (!c)
 		return;
 	if (m->kind == MESSAGE_READY) {
+		if (g->island.waits && c->number != CHECK_COMMAND && !(c->flags & ORDER_AGENT))
+			g->island.warm = m->status == READY_WAITED;
 		ready(g, c, &m->facts);
 	} else if (m->kind == MESSAGE_EXITED && g->single) {
 		g->status = m->status;
@@ -487,6 +490,7 @@ struct guest *guest_new(struct service *s, uint32_t number, uint32_t flags, cons
 		: launcher_make_live(&s->launcher, p,
 				     flags & FLAG_COLD    ? MADE_COLD
 				     : flags & ORDER_LAST ? MADE_SINGLE
+				     : flags & FLAG_OWN   ? MADE_OWN
 							  : MADE_LIVE,
 				     &g->island, err);
 	if (r < 0) {

@@ -9,6 +9,7 @@
 #include "engine/native/layout.h"
 #include "engine/native/network.h"
 #include "engine/native/orders.h"
+#include "engine/native/waiter.h"
 #include "engine/sys.h"
 #include "policy/command.h"
 #include "warm/interpreter.h"
@@ -234,13 +235,15 @@ int island_program(struct island *i, char **argv, char **env)
 		env = island_list(i->plan, i->plan->env);
 		m.command = i->command;
 	}
-	if ((i->single && confine_cpus(i, &err) < 0) || run_steps(i, STEP_ORDERED, &err) < 0 ||
-	    confine_read_facts(i, &m.facts, &err) < 0 ||
+	if (((i->single || i->keep_facts) && confine_cpus(i, &err) < 0) ||
+	    run_steps(i, STEP_ORDERED, &err) < 0 || confine_read_facts(i, &m.facts, &err) < 0 ||
 	    (i->zygote ? facts_check_zygote(&m.facts, i->provision.namespaces, &err)
 		       : facts_check(&m.facts, i->plan, i->provision.namespaces, &err)) < 0)
 		give_up(i, &err);
-	if (msg_send(i->control, &m, sizeof(m), &i->scratch_fd,
-		     i->held || i->order.flags & ORDER_SCRATCH) < 0)
+	if (i->keep_facts)
+		*i->keep_facts = m.facts;
+	else if (msg_send(i->control, &m, sizeof(m), &i->scratch_fd,
+			  i->held || i->order.flags & ORDER_SCRATCH) < 0)
 		_exit(125);
 	if (i->order.flags & ORDER_CHECK)
 		return 0;
@@ -250,6 +253,9 @@ int island_program(struct island *i, char **argv, char **env)
 		await(i, MESSAGE_GO);
 	if (run_steps(i, STEP_LAST, &err) < 0)
 		give_up(i, &err);
+	/* Nobody shall have looked at what files a program has before they are there. */
+	if (i->keep_facts && chdir("/") < 0)
+		return 125;
 	if (i->order.flags & ORDER_COMPILE)
 		make_build_dir();
 	return island_starts_warm(i) ? become(i, argv, env) : island_exec(i, argv, env);
@@ -282,23 +288,26 @@ char **island_list(const struct plan *p, struct plan_list l)
  * vfork by hand: the program's process borrows init's memory until it execs,
  * which saves copying page tables and a fault for every page touched after.
  */
-static pid_t start_program(struct island *i)
+pid_t island_vfork(struct island *i, char **argv, char **env)
 {
 	static char stack[PROGRAM_STACK] __attribute__((aligned(16)));
-	struct program p = {
-		.island = i,
-		.argv = island_list(i->plan, i->plan->argv),
-		.env = island_list(i->plan, i->plan->env),
-	};
+	struct program p = {.island = i, .argv = argv, .env = env};
 
-	if (i->single || island_starts_warm(i)) {
-		pid_t pid = i->interpreter->fork();
-
-		if (pid == 0)
-			_exit(program_main(&p));
-		return pid;
-	}
 	return clone(program_main, stack + sizeof(stack), CLONE_VM | CLONE_VFORK | SIGCHLD, &p);
+}
+
+static pid_t start_program(struct island *i)
+{
+	char **argv = island_list(i->plan, i->plan->argv),
+	     **env = island_list(i->plan, i->plan->env);
+	pid_t pid;
+
+	if (!i->single && !island_starts_warm(i))
+		return island_vfork(i, argv, env);
+	pid = i->interpreter->fork();
+	if (pid == 0)
+		_exit(island_program(i, argv, env));
+	return pid;
 }
 
 /* Reaps whatever comes until the program is gone; returns its wait status. */
@@ -347,8 +356,9 @@ void island_reset_signals(void)
  */
 static int let_go(const struct island *i)
 {
-	int keep[7 + 2 * PLAN_MOUNTS_MAX] = {i->control, i->launcher, i->image->fd, i->image->tree};
-	size_t n = 4;
+	int keep[8 + 2 * PLAN_MOUNTS_MAX] = {i->control, i->launcher, i->image->fd, i->image->tree,
+					     i->waiter ? i->waiter->module : -1};
+	size_t n = 5;
 
 	for (int k = 0; k < 3 && !i->ahead; k++)
 		keep[n++] = i->stdio[k];
@@ -363,6 +373,7 @@ void island_main(struct island *i)
 {
 	struct message end = {.kind = MESSAGE_EXITED};
 	struct cay_error err;
+	bool handed = false;
 	pid_t pid;
 	int r;
 
@@ -370,6 +381,7 @@ void island_main(struct island *i)
 		_exit(125);
 	i->root_fd = -1;
 	i->scratch_fd = -1;
+	i->waiter_sock = -1;
 	for (int n = 0; n < COMMAND_DOORS; n++)
 		i->command_cgroup[n] = -1;
 	title_set("cay: init"); /* the caller's command line is not for the program's eyes */
@@ -384,16 +396,18 @@ void island_main(struct island *i)
 		await(i, MESSAGE_LIMITED);
 		r = run_steps(i, STEP_INIT, &err);
 	}
+	if (r == 0 && i->waiter)
+		r = waiter_start(i, &err);
 	if (r == 0 && i->ahead) {
 		r = confine_waiting(i, &err);
 		if (r == 0 && !i->single) {
-			orders_serve(i);
+			handed = orders_serve(i);
 			r = confine_cpus(i, &err);
 		}
 	}
 	if (r < 0)
 		give_up(i, &err);
-	pid = start_program(i);
+	pid = handed ? i->waiter_pid : start_program(i);
 	if (pid < 0) {
 		(void)cay_fail(&err, CAY_E_ENGINE, errno, "start the program's process");
 		give_up(i, &err);

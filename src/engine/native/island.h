@@ -44,6 +44,7 @@
 
 struct bare;
 struct interpreter;
+struct waiter;
 
 /* What an island is born with; its network comes later. */
 #define ISLAND_CLONE_FLAGS                                                          \
@@ -100,7 +101,7 @@ struct spent {
 struct message {
 	uint32_t kind;
 	uint32_t command; /* which one it is about; 0 where there is only one */
-	int32_t status;   /* MESSAGE_EXITED: from wait() */
+	int32_t status;   /* MESSAGE_EXITED: from wait(); MESSAGE_READY: READY_WAITED, or 0 */
 	union {
 		struct provision provision;
 		struct facts facts;
@@ -109,6 +110,8 @@ struct message {
 		struct spent spent;
 	};
 };
+
+#define READY_WAITED 1 /* by what was started ahead, and had waited for it */
 
 /* Inode numbers of this process's namespaces. 0 or -errno. */
 int namespaces_read(uint64_t ret[NAMESPACES]);
@@ -147,6 +150,14 @@ struct island {
 	/* Where there is no island, and this is the steward: bare.h. */
 	const struct bare *bare;
 	int end_all; /* what is written to, to end everything; -1 */
+
+	/* What is started ahead on it, and waits: waiter.h; or NULL. Then PID 1's, once it is. */
+	const struct waiter *waiter;
+	int waiter_sock; /* -1: it takes no order, or has one */
+	pid_t waiter_pid;
+	struct facts waiter_facts;
+	bool handed;              /* it has the island's last order */
+	struct facts *keep_facts; /* in that one's process: they are not told, but put there */
 
 	/* From MESSAGE_ORDER. */
 	uint32_t command;
@@ -204,6 +215,9 @@ int island_program(struct island *i, char **argv, char **env);
  * exit code. (Not _noreturn_: ASan looks at the stack there.)
  */
 int island_exec(const struct island *i, char *const *argv, char *const *env);
+
+/* Starts a process that becomes a program by island_program(), in our memory until it execs. */
+pid_t island_vfork(struct island *i, char **argv, char **env);
 
 /* All as a program expects them; what is ignored would stay so. */
 void island_reset_signals(void);

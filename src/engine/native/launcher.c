@@ -255,6 +255,7 @@ static int spawn(struct launcher *l, const struct plan *p, const int stdio[3], b
 			.in_template = use_template,
 			.network = i->network,
 			.held = held,
+			.waiter = i->waits ? &i->waits->waiter : NULL,
 			.skip = l->skip_steps,
 		};
 
@@ -450,11 +451,10 @@ static int bring_up(struct launcher *l, const struct plan *p, const int *stdio, 
 	return -1;
 }
 
-/* Without stdio it waits for its program. */
+/* Without stdio it waits for its program. It has been initialised. */
 static int make_island(struct launcher *l, const struct plan *p, const int *stdio, bool held,
 		       struct launched *ret, struct cay_error *err)
 {
-	launched_init(ret, l);
 	if (prepare(l, p, &l->cgroups, ret, err) == 0) {
 		if (stdio)
 			give_pipes(stdio, ret);
@@ -539,13 +539,27 @@ int launcher_make_live(struct launcher *l, const struct plan *p, enum made how,
 	if (plan_check(p, p->size, err) < 0)
 		return -1;
 	k = how == MADE_COLD ? NULL : zygote_kind_of(l, p);
-	z = k ? zygote_find(l, k) : NULL;
-	if (k && how == MADE_SINGLE && shelves_take(l, p, k, clock_now_ms(), ret))
+	if (k && zygote_kind_waits(k) && how == MADE_LIVE)
+		k = NULL; /* it may never have that program */
+	z = k && !zygote_kind_waits(k) ? zygote_find(l, k) : NULL;
+	if (k && (how == MADE_SINGLE || zygote_kind_waits(k)) &&
+	    shelves_take(l, p, k, clock_now_ms(), ret))
 		return 0;
 	if (z && launcher_bear(l, z, p, how == MADE_SINGLE, ret, err) == 0)
 		return 0;
 	if (how != MADE_COLD && shelves_take(l, p, NULL, clock_now_ms(), ret))
 		return 0;
+	launched_init(ret, l);
+	return make_island(l, p, NULL, false, ret, err);
+}
+
+int launcher_make_waiting(struct launcher *l, const struct plan *p, const struct zygote_kind *k,
+			  struct launched *ret, struct cay_error *err)
+{
+	launched_init(ret, l);
+	ret->waits = k;
+	ret->warm = true;
+	zygote_kind_look(k, &ret->program);
 	return make_island(l, p, NULL, false, ret, err);
 }
 
@@ -590,6 +604,7 @@ int launcher_start(struct launcher *l, const struct plan *p, const int stdio[3],
 {
 	if (plan_check(p, p->size, err) < 0)
 		return -1;
+	launched_init(ret, l);
 	if (make_island(l, p, stdio, held, ret, err) < 0)
 		return -1;
 	if (await_good(ret, p, err) == 0)
@@ -618,6 +633,11 @@ void launched_kill(struct launched *i)
 	cgroup_kill(&i->cgroup);
 }
 
+uint64_t launched_cpu_us(const struct launched *i, uint64_t all_us)
+{
+	return all_us - (i->waited_us < all_us ? i->waited_us : all_us);
+}
+
 void launched_reap(struct launched *i, struct usage *ret)
 {
 	struct rusage used = {0};
@@ -625,7 +645,8 @@ void launched_reap(struct launched *i, struct usage *ret)
 	if (i->pid > 0 && !i->mother)
 		while (wait4(i->pid, NULL, 0, &used) < 0 && errno == EINTR)
 			;
-	ret->cpu_ms = (double)(i->mother ? i->cpu_us : clock_cpu_us(&used)) / 1e3;
+	ret->cpu_ms =
+		(double)(i->mother ? i->cpu_us : launched_cpu_us(i, clock_cpu_us(&used))) / 1e3;
 	ret->memory_peak_bytes = i->mother ? i->memory_bytes : (uint64_t)used.ru_maxrss * 1024;
 	if (i->mother)
 		zygote_lay_to_rest(i);

@@ -104,6 +104,11 @@ struct service_stock launcher_stock(const struct launcher *l);
 void launcher_tidy_later(struct launcher *l);
 void launcher_tidy(struct launcher *l);
 
+struct program_id {
+	uint64_t dev, ino;
+	int64_t changed_s, changed_ns;
+};
+
 /* An island from outside. */
 struct launched {
 	struct launcher *launcher;
@@ -120,8 +125,12 @@ struct launched {
 	uint32_t n_ids;
 	bool zygote;           /* it is for an interpreter that bears others */
 	struct zygote *mother; /* that bore it; or NULL: we did */
-	bool warm;             /* it had one */
-	uint64_t cpu_us;       /* of those: what its program took, and its peak of memory, as its */
+	bool warm;             /* its program is run by an interpreter that was started before */
+	/* What waits on it, started: waiter.h; or NULL. */
+	const struct zygote_kind *waits;
+	struct program_id program; /* of those: what was started */
+	uint64_t waited_us; /* of those: CPU time until the island was taken, where it is known */
+	uint64_t cpu_us;    /* of those: what its program took, and its peak of memory, as its */
 	uint64_t memory_bytes; /* PID 1 said */
 	bool single;           /* of those: it is for one program, and takes no other order */
 	uint32_t slot;         /* of its ids, among the mother's */
@@ -172,6 +181,7 @@ enum made {
 	MADE_COLD,   /* made now, for this plan */
 	MADE_LIVE,   /* also one that was made ahead, or that a zygote bears, where the plan fits it
 		      */
+	MADE_OWN,    /* the same, for the files and the program of one run */
 	MADE_SINGLE, /* the same, and its first order is its last */
 };
 
@@ -186,6 +196,10 @@ int launcher_make_live(struct launcher *l, const struct plan *p, enum made how,
 /* For shelves and the above: by a zygote that is well. */
 int launcher_bear(struct launcher *l, struct zygote *z, const struct plan *p, bool single,
 		  struct launched *ret, struct cay_error *err);
+
+/* The same, with what this kind has wait on it. */
+int launcher_make_waiting(struct launcher *l, const struct plan *p, const struct zygote_kind *k,
+			  struct launched *ret, struct cay_error *err);
 
 /* For zygote.c: the island on which an interpreter will serve. It has its ids already. */
 int launcher_make_zygote(struct launcher *l, const struct plan *p, const struct cgroups *cgroups,
@@ -205,6 +219,10 @@ int launched_clear(struct launched *i, uint32_t command);
  */
 int launched_judge(struct launched *i, const struct plan *p, const struct facts *f,
 		   struct cay_error *err);
+
+/* What its program took, of what all did there since it was made: starting what waits is not its.
+ */
+uint64_t launched_cpu_us(const struct launched *i, uint64_t all_us);
 
 /* Kills everything on it, at once. */
 void launched_kill(struct launched *i);

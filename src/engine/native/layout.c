@@ -8,6 +8,7 @@
 #include "engine/native/machine.h"
 #include "engine/native/mount.h"
 #include "engine/native/rootfs.h"
+#include "engine/native/waiter.h"
 #include "engine/sys.h"
 #include "policy/mounts.h"
 
@@ -234,11 +235,15 @@ int layout_scratch(struct island *i, struct cay_error *err)
 static int make_sys(struct island *i)
 {
 	_cleanup_(fd_closep) int sys = -1;
+	int r;
 
 	if (mkdirat(i->scratch_fd, SCRATCH_SYS, 0755) < 0)
 		return -errno;
 	sys = openat(i->scratch_fd, SCRATCH_SYS, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	return sys < 0 ? -errno : machine_describe(sys, i->plan, &i->provision.ticket);
+	if (sys < 0)
+		return -errno;
+	r = machine_describe(sys, i->plan, &i->provision.ticket);
+	return r < 0 || !i->waiter ? r : waiter_place(i->waiter, sys);
 }
 
 static int place_sys(struct island *i)

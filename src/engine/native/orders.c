@@ -6,6 +6,7 @@
 #include "engine/native/bare.h"
 #include "engine/native/confine.h"
 #include "engine/native/processes.h"
+#include "engine/native/waiter.h"
 #include "warm/interpreter.h"
 
 #include <errno.h>
@@ -148,6 +149,12 @@ static void start_command(struct island *i)
 		return;
 	}
 	commands[n].number = i->command;
+	if (waiter_hand_over(i)) {
+		commands[n].pid = i->waiter_pid;
+		return;
+	}
+	if (!(i->order.flags & (ORDER_CHECK | ORDER_AGENT)))
+		waiter_drop(i);
 	commands[n].pid = i->interpreter ? i->interpreter->fork() : fork();
 	if (commands[n].pid == 0)
 		be_command(i);
@@ -189,7 +196,7 @@ static void end_left(const struct island *i)
 		(void)kill(-ended.si_pid, SIGKILL);
 }
 
-static void reap(const struct island *i, int signals)
+static void reap(struct island *i, int signals)
 {
 	struct signalfd_siginfo unused;
 	struct rusage used;
@@ -202,7 +209,7 @@ static void reap(const struct island *i, int signals)
 		pid = wait4(-1, &status, WNOHANG, &used);
 		if (pid < 0 && errno != ECHILD && errno != EINTR)
 			leave(i); /* it would never hear of an end */
-		if (pid > 0 && (WIFEXITED(status) || WIFSIGNALED(status)))
+		if (pid > 0 && (WIFEXITED(status) || WIFSIGNALED(status)) && !waiter_ended(i, pid))
 			tell_end(i, pid, status, &used);
 	} while (pid > 0 || (pid < 0 && errno == EINTR));
 }
@@ -274,7 +281,9 @@ static bool obey(struct island *i, const struct plan *made_for)
 		leave(i);
 	take_order(i, made_for, &m, fds, n_fds);
 	if (m.order.flags & ORDER_LAST && !i->bare) {
-		end_all();
+		i->handed = waiter_hand_over(i);
+		if (!i->handed)
+			end_all();
 		return true;
 	}
 	start_command(i);
@@ -282,7 +291,7 @@ static bool obey(struct island *i, const struct plan *made_for)
 	return false;
 }
 
-void orders_serve(struct island *i)
+bool orders_serve(struct island *i)
 {
 	const struct plan *made_for = i->plan;
 	sigset_t before;
@@ -293,6 +302,8 @@ void orders_serve(struct island *i)
 
 	if (signals < 0)
 		_exit(125);
+	if (i->waiter)
+		reap(i, signals); /* it may have ended before it was watched */
 	while (!last) {
 		int n = poll(wait, ARRAY_LEN(wait), -1);
 
@@ -309,4 +320,5 @@ void orders_serve(struct island *i)
 	if (sigprocmask(SIG_SETMASK, &before, NULL) < 0)
 		_exit(125);
 	i->ahead = false;
+	return i->handed;
 }

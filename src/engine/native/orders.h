@@ -24,8 +24,9 @@
  * earlier command runs then.
  * Ends the process when the launcher is gone. A steward (bare.h) has no last order: it waits
  * on, to end what is left when the launcher is gone.
+ * True: the last order has gone to what waited for it (waiter.h), and nothing is to be started.
  */
-void orders_serve(struct island *i);
+bool orders_serve(struct island *i);
 
 /* The program's process, where it is there already: takes the order, which must be the last. */
 void orders_take_last(struct island *i);

@@ -1,6 +1,7 @@
 #include "engine/native/shelf.h"
 
 #include "base/attr.h"
+#include "base/log.h"
 #include "engine/native/launcher.h"
 #include "engine/native/zygote.h"
 
@@ -9,11 +10,26 @@
 #include <stdlib.h>
 #include <string.h>
 
-static size_t room_for_all(const struct shelves *s)
+static bool is_of_waiters(const struct shelf *f)
 {
-	uint64_t n = s->memory_bytes / AHEAD_BYTES;
+	return f->kind && zygote_kind_waits(f->kind);
+}
 
-	return n < AHEAD_MAX ? (size_t)n : AHEAD_MAX;
+/* What each of its islands takes. */
+static uint64_t cost_of(const struct shelf *f)
+{
+	return AHEAD_BYTES + (is_of_waiters(f) ? WAITER_BYTES : 0);
+}
+
+static size_t most_of(const struct shelf *f)
+{
+	return is_of_waiters(f) ? WAITERS_MAX : SHELF_MAX;
+}
+
+static bool has_room(const struct shelves *s, const struct shelf *f)
+{
+	return s->n_islands < AHEAD_MAX && s->memory_bytes >= cost_of(f) &&
+	       s->taken_bytes <= s->memory_bytes - cost_of(f);
 }
 
 static struct launched *take_oldest(struct shelves *s, struct shelf *f)
@@ -22,6 +38,7 @@ static struct launched *take_oldest(struct shelves *s, struct shelf *f)
 
 	memmove(f->islands, f->islands + 1, --f->n * sizeof(f->islands[0]));
 	s->n_islands--;
+	s->taken_bytes -= cost_of(f);
 	return i;
 }
 
@@ -155,6 +172,17 @@ int shelves_name(struct launcher *l, const struct plan *like, size_t n, int64_t 
 	return 0;
 }
 
+/* What waits there is what would be started now. */
+static bool is_current(const struct launched *i)
+{
+	struct program_id now;
+
+	if (!i->waits)
+		return true;
+	zygote_kind_look(i->waits, &now);
+	return memcmp(&now, &i->program, sizeof(now)) == 0;
+}
+
 bool shelves_take(struct launcher *l, const struct plan *p, struct zygote_kind *kind,
 		  int64_t now_ms, struct launched *ret)
 {
@@ -179,12 +207,22 @@ bool shelves_take(struct launcher *l, const struct plan *p, struct zygote_kind *
 		free(i);
 		/* It is well if it has nothing to say yet. */
 		if (poll(&silent, 1, 0) == 0 && (!ret->mother || zygote_is_well(ret->mother)) &&
-		    image_root_hold(l->image_store, p, &ret->image))
+		    is_current(ret) && image_root_hold(l->image_store, p, &ret->image)) {
+			if (ret->waits)
+				ret->waited_us = cgroup_restart_clock(&ret->cgroup);
+			f->duds = 0;
 			return true;
+		}
 		launched_discard(ret);
+		if (is_of_waiters(f) && ++f->duds == SHELF_DUDS_MAX)
+			log_warning(
+				"an interpreter does not wait for its program: its runs start cold",
+				"set", kind->set, "program", kind->program);
 	}
-	if (f->target < SHELF_MAX)
-		(void)stock(s, f, f->target ? size_min(2 * f->target, SHELF_MAX) : SHELF_FIRST);
+	if (f->duds >= SHELF_DUDS_MAX)
+		f->target = 0;
+	else if (f->target < most_of(f))
+		(void)stock(s, f, f->target ? size_min(2 * f->target, most_of(f)) : SHELF_FIRST);
 	return false;
 }
 
@@ -227,10 +265,13 @@ bool shelves_ease_later(const struct shelves *s)
 static int make_of_kind(struct launcher *l, const struct shelf *f, struct launched *ret,
 			struct cay_error *err)
 {
-	struct zygote *z = f->kind ? zygote_find(l, f->kind) : NULL;
+	struct zygote *z;
 
 	if (!f->kind)
 		return launcher_make_live(l, f->plan, MADE_COLD, ret, err);
+	if (is_of_waiters(f))
+		return launcher_make_waiting(l, f->plan, f->kind, ret, err);
+	z = zygote_find(l, f->kind);
 	return z ? launcher_bear(l, z, f->plan, true, ret, err)
 		 : cay_fail(err, CAY_E_ENGINE, 0, "there is no zygote of that kind");
 }
@@ -248,6 +289,7 @@ static int make_one(struct launcher *l, struct shelf *f, struct cay_error *err)
 	image_root_let_go(&i->image);
 	f->islands[f->n++] = i;
 	l->shelves.n_islands++;
+	l->shelves.taken_bytes += cost_of(f);
 	return 0;
 }
 
@@ -291,7 +333,7 @@ int shelves_restock(struct launcher *l, int64_t now_ms, struct cay_error *err)
 	int r = 1;
 
 	ease_all(s, now_ms);
-	while ((lacking = find_lacking(s)) && s->n_islands < room_for_all(s)) {
+	while ((lacking = find_lacking(s)) && has_room(s, lacking)) {
 		r = make_one(l, lacking, err);
 		if (r == 0)
 			return 0;

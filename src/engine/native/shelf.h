@@ -23,13 +23,18 @@
 #define SHELF_MAX   16 /* islands that a kind can have, but for one that was named with more */
 #define SHELF_FIRST 2
 #define AHEAD_MAX   64 /* islands of all kinds */
+#define WAITERS_MAX 2  /* of a kind on which an interpreter waits: waiter.h */
+
+/* So many of no use, one after the other, and no more are made until it is forgotten. */
+#define SHELF_DUDS_MAX 6
 
 #define SHELF_EASE_MS   5000
 #define SHELF_FORGET_MS 60000
 
 /*
- * What one takes in memory while it waits. Measured with 62 of them: 330 KiB in the kernel's slabs,
- * 50 for page tables and stack, and 50 to 130 of its own; all that its cgroup counts is the last.
+ * What one takes in memory while it waits, but for an interpreter that waits on it. Measured with
+ * 62 of them: 330 KiB in the kernel's slabs, 50 for page tables and stack, and 50 to 130 of its
+ * own; all that its cgroup counts is the last.
  */
 #define AHEAD_BYTES (512u << 10)
 
@@ -46,12 +51,14 @@ struct shelf {
 	int64_t used_ms;  /* when it was last asked for */
 	int64_t eased_ms; /* when it was last looked at for that */
 	bool failed;      /* none can be made at present */
+	unsigned duds;    /* found of no use, since one was good */
 };
 
 struct shelves {
 	struct shelf *items[2 * SHELVES_MAX];
 	size_t n;
 	size_t n_islands;
+	uint64_t taken_bytes;  /* of memory_bytes, by what they take each */
 	uint64_t memory_bytes; /* what all islands may take; UINT64_MAX: not limited */
 };
 

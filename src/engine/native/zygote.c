@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -298,6 +299,44 @@ static bool same_image(const struct launcher *l, const struct plan *a, const str
 	return one && other ? l->many_ids && strcmp(one, other) == 0 : !one && !other;
 }
 
+bool zygote_kind_waits(const struct zygote_kind *k)
+{
+	return k->waiter.plan;
+}
+
+void zygote_kind_look(const struct zygote_kind *k, struct program_id *ret)
+{
+	struct stat st = {0};
+
+	(void)stat(k->program, &st); /* one that is gone is none that was there */
+	*ret = (struct program_id){.dev = st.st_dev,
+				   .ino = st.st_ino,
+				   .changed_s = st.st_ctim.tv_sec,
+				   .changed_ns = st.st_ctim.tv_nsec};
+}
+
+/*
+ * Whether what waits can become this program: the same words as far as it is an interpreter, then
+ * code or a file, as it was started for either; and where it is already.
+ */
+static bool suits_waiter(const struct waiter *w, const struct plan *p)
+{
+	static const char code[] = "--eval=";
+	const char *its = plan_first(w->plan, w->plan->argv), *word = plan_first(p, p->argv);
+	uint32_t n = 0;
+
+	if (p->n_mounts > 0 || plan_image(p) || p->limits.pids < WAITER_PIDS_MIN ||
+	    p->compile.len > 0 ||
+	    strcmp(plan_str(p, p->workdir), plan_str(w->plan, w->plan->workdir)) != 0)
+		return false;
+	for (; strcmp(its, WAITER_OPTION) != 0; its = plan_next(its), word = plan_next(word))
+		if (++n >= p->argv.len || strcmp(its, word) != 0)
+			return false;
+	its = plan_next(plan_next(its));
+	return strncmp(its, code, strlen(code)) == 0 ? strncmp(word, code, strlen(code)) == 0
+						     : word[0] == '/';
+}
+
 struct zygote_kind *zygote_kind_of(struct launcher *l, const struct plan *p)
 {
 	const char *set = plan_warm(p);
@@ -308,7 +347,8 @@ struct zygote_kind *zygote_kind_of(struct launcher *l, const struct plan *p)
 		struct zygote_kind *k = &l->zygote_kinds[n];
 
 		if (strcmp(k->set, set) == 0 && strcmp(k->program, plan_first(p, p->argv)) == 0 &&
-		    same_mounts(k->plan, p) && same_image(l, k->plan, p))
+		    same_mounts(k->plan, p) && same_image(l, k->plan, p) &&
+		    (!zygote_kind_waits(k) || suits_waiter(&k->waiter, p)))
 			return k;
 	}
 	return NULL;

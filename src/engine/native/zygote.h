@@ -25,6 +25,7 @@
 #pragma once
 
 #include "engine/native/launcher.h"
+#include "engine/native/waiter.h"
 
 /* Islands that one zygote can have at a time; more start cold. */
 #define ZYGOTE_CHILDREN 255
@@ -59,12 +60,20 @@ struct zygote_kind {
 	const char *program; /* what of argv[0] */
 	struct plan *plan;
 	int module; /* what it loads to serve, by fd: its standard output */
+	/* Where it can't be cloned, one waits on each of its islands instead; else all is NULL. */
+	struct waiter waiter;
 
 	/* The launcher's own. */
 	bool wanted;            /* somebody asked for one */
 	uint64_t not_before_ms; /* the last one failed: the next is started no sooner */
 	unsigned failures;      /* one after the other */
 };
+
+/* Whether its interpreters bear none, but wait. */
+bool zygote_kind_waits(const struct zygote_kind *k);
+
+/* What a file was: another has taken its place, or it was changed, if that differs. */
+void zygote_kind_look(const struct zygote_kind *k, struct program_id *ret);
 
 /* The kind for this plan, or NULL: it starts cold. */
 struct zygote_kind *zygote_kind_of(struct launcher *l, const struct plan *p);
