@@ -84,6 +84,7 @@ static void zygote_free(struct zygote *z)
 static void fade(struct zygote *z)
 {
 	z->state = ZYGOTE_FADES;
+	z->launcher->zygote_news = true;
 	fd_closep(&z->sock); /* the interpreter ends by that */
 }
 
@@ -214,13 +215,13 @@ static void tend_start(struct zygote *z)
 	/* READY of the island comes first: until then nothing is known of its namespaces. */
 	if (r == 0 && m.kind == ZYGOTE_READY && z->namespaces[0] != 0) {
 		z->state = ZYGOTE_WAITS;
+		z->launcher->zygote_news = true;
 	} else {
 		fail(z, r == 0 && m.kind == ZYGOTE_FAILED ? m.error.text : "it did not get ready");
 	}
 }
 
-/* False: it is no more. */
-static bool tend(struct zygote *z)
+static void tend(struct zygote *z)
 {
 	const struct zygote_message look = {.kind = ZYGOTE_LOOK};
 	struct pollfd said = {.fd = z->sock, .events = POLLIN};
@@ -235,10 +236,8 @@ static bool tend(struct zygote *z)
 		if (msg_send(z->sock, &look, sizeof(look), NULL, 0) < 0)
 			fade(z);
 	}
-	if (z->state != ZYGOTE_FADES || z->n_children > 0)
-		return true;
-	zygote_free(z);
-	return false;
+	if (z->state == ZYGOTE_FADES && z->n_children == 0)
+		zygote_free(z);
 }
 
 static struct zygote *find_of(struct launcher *l, const struct zygote_kind *k)
@@ -254,14 +253,9 @@ int zygotes_tend(struct launcher *l, bool *ret_news)
 {
 	int again = -1;
 
-	*ret_news = false;
-
 	for (struct zygote *z = l->zygotes, *next; z; z = next) {
-		enum zygote_state before = z->state;
-
 		next = z->next;
-		if (tend(z) && z->state != before)
-			*ret_news = true;
+		tend(z);
 	}
 	for (size_t n = 0; n < l->n_zygote_kinds; n++) {
 		struct zygote_kind *k = &l->zygote_kinds[n];
@@ -276,6 +270,8 @@ int zygotes_tend(struct launcher *l, bool *ret_news)
 	for (struct zygote *z = l->zygotes; z; z = z->next)
 		if (z->state == ZYGOTE_STARTS)
 			again = START_POLL_MS;
+	*ret_news = l->zygote_news;
+	l->zygote_news = false;
 	return again;
 }
 
