@@ -222,6 +222,31 @@ def test_a_stopped_zygote_holds_nobody_up(make_daemon):
     wait_until(lambda: not os.path.exists(f"/proc/{zygote.pid}"), 10, "its end")
 
 
+def test_one_that_does_not_die_holds_nobody_up(make_daemon, root):
+    """Killed, and not dead: as where it waits for a disk."""
+    freezer = pathlib.Path("/sys/fs/cgroup/freezer")
+    if not freezer.is_dir():
+        return  # what is frozen on cgroup v2 can be killed
+    daemon = warm_up(make_daemon())
+    daemon.expect_errors = True
+    [zygote] = zygotes(daemon)
+    place = freezer / f"warm-{uuid.uuid4().hex[:8]}"
+    place.mkdir()
+    try:
+        (place / "cgroup.procs").write_text(str(zygote.init))
+        (place / "freezer.state").write_text("FROZEN")
+        os.kill(zygote.pid, signal.SIGKILL)
+        until = time.monotonic() + 5  # it is looked at each two seconds
+        while time.monotonic() < until:
+            assert daemon.post("/v1/runs", {"code": "print(1)"}, timeout=4).ok()["stdout"] == "1\n"
+        warm_up(daemon)
+        assert os.path.exists(f"/proc/{zygote.init}")
+    finally:
+        (place / "freezer.state").write_text("THAWED")
+        wait_until(lambda: not (place / "cgroup.procs").read_text(), 10, "its end")
+        place.rmdir()
+
+
 @pytest.mark.parametrize("which", ["launcher", "serve"])
 def test_a_death_ends_zygotes_and_what_they_bore(make_daemon, which):
     daemon = warm_up(make_daemon())

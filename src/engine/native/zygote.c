@@ -23,7 +23,7 @@
 
 /* Loading everything takes a second on a slow machine, if much of it is on no disk cache. */
 #define START_MS      30000
-#define START_POLL_MS 20
+#define POLL_MS       20
 #define LOOK_MS       2000
 #define AGAIN_MS      2000 /* after one that failed; after each further twice as long */
 #define AGAIN_DOUBLES 9
@@ -36,7 +36,12 @@
 
 #define INTERPRETER 1 /* the number of the command that it is, on its island */
 
-enum zygote_state { ZYGOTE_STARTS, ZYGOTE_WAITS, ZYGOTE_FADES };
+enum zygote_state {
+	ZYGOTE_STARTS,
+	ZYGOTE_WAITS,
+	ZYGOTE_FADES, /* it bears no more, and goes with its last island */
+	ZYGOTE_ENDS,  /* its island was killed */
+};
 
 struct zygote {
 	struct zygote *next;
@@ -57,30 +62,23 @@ static uint64_t now_ms(void)
 	return clock_now_ns() / 1000000;
 }
 
-static void close_island(struct zygote *z)
-{
-	struct usage unused;
-
-	launched_kill(&z->island);
-	launched_reap(&z->island, &unused);
-}
-
+/* Its island is reaped: where that was not killed, or is not dead yet, this waits. */
 static void zygote_free(struct zygote *z)
 {
 	struct zygote **at = &z->launcher->zygotes;
+	struct usage unused;
 
 	while (*at && *at != z)
 		at = &(*at)->next;
 	if (*at)
 		*at = z->next;
 	fd_closep(&z->sock);
-	close_island(z);
+	launched_reap(&z->island, &unused);
 	stock_drop_cgroups(z->launcher, &z->below.cgroups);
 	cgroups_below_remove(&z->below);
 	free(z);
 }
 
-/* It bears no more, and goes with its last island. */
 static void fade(struct zygote *z)
 {
 	z->state = ZYGOTE_FADES;
@@ -135,6 +133,8 @@ static int zygote_start(struct launcher *l, struct zygote_kind *k, struct cay_er
 	*z = (struct zygote){.launcher = l, .kind = k, .sock = -1, .since_ms = now_ms()};
 	launched_init(&z->island, l);
 	z->island.n_ids = n_ids;
+	z->next = l->zygotes;
+	l->zygotes = z;
 	if ((!l->many_ids ||
 	     ids_take_block(&l->ids, n_ids / IDS_RANGE, &z->island.first_id, err) == 0) &&
 	    cgroups_below_make(&l->cgroups, z->island.first_id, &z->below, err) == 0 &&
@@ -144,11 +144,9 @@ static int zygote_start(struct launcher *l, struct zygote_kind *k, struct cay_er
 		cgroup_spare_others(&z->island.cgroup);
 		/* It can be removed: what is loaded of it has changed then. */
 		image_root_let_go(&z->island.image);
-		z->next = l->zygotes;
-		l->zygotes = z;
 		return 0;
 	}
-	zygote_free(z);
+	fade(z);
 	return -1;
 }
 
@@ -221,6 +219,13 @@ static void tend_start(struct zygote *z)
 	}
 }
 
+static bool is_dead(const struct launched *i)
+{
+	struct pollfd end = {.fd = i->pidfd, .events = POLLIN};
+
+	return i->pidfd < 0 || poll(&end, 1, 0) > 0;
+}
+
 static void tend(struct zygote *z)
 {
 	const struct zygote_message look = {.kind = ZYGOTE_LOOK};
@@ -236,7 +241,12 @@ static void tend(struct zygote *z)
 		if (msg_send(z->sock, &look, sizeof(look), NULL, 0) < 0)
 			fade(z);
 	}
-	if (z->state == ZYGOTE_FADES && z->n_children == 0)
+	if (z->state == ZYGOTE_FADES && z->n_children == 0) {
+		launched_kill(&z->island);
+		z->state = ZYGOTE_ENDS;
+	}
+	/* One that was killed may yet wait for something in the kernel: we do not. */
+	if (z->state == ZYGOTE_ENDS && is_dead(&z->island))
 		zygote_free(z);
 }
 
@@ -244,7 +254,7 @@ static struct zygote *find_of(struct launcher *l, const struct zygote_kind *k)
 {
 	struct zygote *z = l->zygotes;
 
-	while (z && (z->kind != k || z->state == ZYGOTE_FADES))
+	while (z && (z->kind != k || z->state >= ZYGOTE_FADES))
 		z = z->next;
 	return z;
 }
@@ -268,8 +278,8 @@ int zygotes_tend(struct launcher *l, bool *ret_news)
 			again = LOOK_MS;
 	}
 	for (struct zygote *z = l->zygotes; z; z = z->next)
-		if (z->state == ZYGOTE_STARTS)
-			again = START_POLL_MS;
+		if (z->state == ZYGOTE_STARTS || z->state == ZYGOTE_ENDS)
+			again = POLL_MS;
 	*ret_news = l->zygote_news;
 	l->zygote_news = false;
 	return again;
@@ -469,6 +479,8 @@ void zygote_lay_to_rest(struct launched *i)
 
 void zygotes_done(struct launcher *l)
 {
-	while (l->zygotes)
+	while (l->zygotes) {
+		launched_kill(&l->zygotes->island);
 		zygote_free(l->zygotes);
+	}
 }
