@@ -83,6 +83,7 @@ static int add_kind(const struct settings *s, const struct runtime *rt, const st
 	w->kinds = more;
 	k = &more[w->len++];
 	*k = (struct zygote_kind){.module = w->module,
+				  .births_max = ZYGOTE_BIRTHS,
 				  .set = strdup(set),
 				  .program = strdup(rt->program),
 				  /* What most runs will want is there from the start. */

@@ -23,12 +23,39 @@
 	"os.write(0, b'\\1' + bytes(int(sys.argv[1]) - 1))\n" \
 	"os.read(0, 1 << 20)\n"
 
+/* Bears islands that do nothing: a PID 1 each, which sleeps. */
+#define FERTILE                                                                                 \
+	"import array, ctypes, os, signal, socket, sys\n"                                       \
+	"def say(word, *fds):\n"                                                                \
+	"    rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array('i', fds))]\n"        \
+	"    s.sendmsg([bytes([word]) + bytes(int(sys.argv[1]) - 1)], rights if fds else [])\n" \
+	"s, controls = socket.socket(fileno=0), []\n"                                           \
+	"say(1)\n"                                                                              \
+	"while True:\n"                                                                         \
+	"    word, fds, _, _ = socket.recv_fds(s, 1 << 20, 3)\n"                                \
+	"    if not word: sys.exit()\n"                                                         \
+	"    if word[0] != 2: continue\n"                                                       \
+	"    controls += fds\n"                                                                 \
+	"    r, w = os.pipe()\n"                                                                \
+	"    middle = os.fork()\n"                                                              \
+	"    if middle == 0:\n"                                                                 \
+	"        ctypes.CDLL(None).unshare(0x20000000)\n"                                       \
+	"        child = os.fork()\n"                                                           \
+	"        if child == 0: signal.pause()\n"                                               \
+	"        os.write(w, b'%d' % child)\n"                                                  \
+	"        os._exit(0)\n"                                                                 \
+	"    os.waitpid(middle, 0)\n"                                                           \
+	"    pidfd = os.pidfd_open(int(os.read(r, 20)))\n"                                      \
+	"    for fd in (r, w): os.close(fd)\n"                                                  \
+	"    say(4, pidfd)\n"                                                                   \
+	"    os.close(pidfd)\n"
+
 static struct mount_rules no_rules;
 static struct launcher l;
 static struct zygote_kind kind;
 static struct plan *wanted;
 
-static struct plan *make_plan(void)
+static struct plan *make_plan(const char *code)
 {
 	struct spec spec = {.kind = SPEC_ARGV};
 	struct settings settings;
@@ -38,7 +65,7 @@ static struct plan *make_plan(void)
 	settings_init(&settings);
 	assert_int_equal(strv_add(&spec.args, "/usr/bin/python3"), 0);
 	assert_int_equal(strv_add(&spec.args, "-c"), 0);
-	assert_int_equal(strv_add(&spec.args, PLAYED), 0);
+	assert_int_equal(strv_add(&spec.args, code), 0);
 	assert_int_equal(strv_addf(&spec.args, "%zu", sizeof(struct zygote_message)), 0);
 	assert_int_equal(plan_make(&spec, &settings, NULL, NULL, NULL, &plan, &err), 0);
 	spec_done(&spec);
@@ -46,19 +73,30 @@ static struct plan *make_plan(void)
 	return plan;
 }
 
-static int begin(void **state _unused_)
+static int begin_with(const char *code)
 {
 	launcher_init(&l, &no_rules);
-	wanted = make_plan();
+	wanted = make_plan(code);
 	kind = (struct zygote_kind){.set = "default",
 				    .program = "/usr/bin/python3",
-				    .plan = make_plan(),
+				    .plan = make_plan(code),
 				    .module = open("/dev/null", O_RDONLY | O_CLOEXEC),
+				    .births_max = ZYGOTE_BIRTHS,
 				    .wanted = true};
 	kind.plan->uid = kind.plan->gid = 0;
 	l.zygote_kinds = &kind;
 	l.n_zygote_kinds = 1;
 	return 0;
+}
+
+static int begin(void **state _unused_)
+{
+	return begin_with(PLAYED);
+}
+
+static int begin_fertile(void **state _unused_)
+{
+	return begin_with(FERTILE);
 }
 
 static int end(void **state _unused_)
@@ -102,12 +140,59 @@ static void one_that_fails_at_a_birth_is_news(void **state _unused_)
 	assert_false(news);
 }
 
-#define TEST(f) cmocka_unit_test_setup_teardown(f, begin, end)
+static struct zygote *bear_one(void)
+{
+	struct zygote *z = zygote_find(&l, &kind);
+	struct launched i;
+	struct cay_error err;
+
+	assert_non_null(z);
+	if (launcher_bear(&l, z, wanted, true, &i, &err) < 0)
+		fail_msg("%s", err.text);
+	launched_discard(&i);
+	return z;
+}
+
+/* Nobody has to start cold because of it. */
+static void another_takes_over_before_the_last_birth(void **state _unused_)
+{
+	struct zygote *first;
+	int64_t began;
+
+	kind.births_max = 32;
+	await_news();
+	first = zygote_find(&l, &kind);
+	for (int n = 0; n < 30; n++)
+		assert_ptr_equal(bear_one(), first);
+	assert_true(l.zygote_news);
+	for (began = clock_now_ms(); zygote_find(&l, &kind) == first; (void)usleep(5000)) {
+		bool news;
+
+		(void)zygotes_tend(&l, &news);
+		assert_true(clock_now_ms() - began < PATIENCE_MS);
+	}
+	assert_ptr_not_equal(bear_one(), first);
+}
+
+/* Where no other can be had, it has its time all the same. */
+static void no_more_are_borne_than_may_be(void **state _unused_)
+{
+	kind.births_max = 3;
+	await_news();
+	for (int n = 0; n < 3; n++)
+		(void)bear_one();
+	assert_null(zygote_find(&l, &kind));
+}
+
+#define TEST(f)         cmocka_unit_test_setup_teardown(f, begin, end)
+#define FERTILE_TEST(f) cmocka_unit_test_setup_teardown(f, begin_fertile, end)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(one_that_fails_at_a_birth_is_news),
+		FERTILE_TEST(another_takes_over_before_the_last_birth),
+		FERTILE_TEST(no_more_are_borne_than_may_be),
 	};
 
 	if (geteuid() != 0) {

@@ -28,12 +28,6 @@
 #define AGAIN_MS      2000 /* after one that failed; after each further twice as long */
 #define AGAIN_DOUBLES 9
 
-/*
- * All children of a zygote have the same addresses, and the same seed of their hashes. A new one
- * has others, and nothing that the old one may have let grow.
- */
-#define BIRTHS_MAX 20000
-
 #define INTERPRETER 1 /* the number of the command that it is, on its island */
 
 enum zygote_state {
@@ -196,6 +190,14 @@ static int hear(const struct zygote *z, int timeout_ms, struct zygote_message *r
 	return 0;
 }
 
+/* Those before it have borne enough. */
+static void succeed(const struct zygote *heir)
+{
+	for (struct zygote *z = heir->launcher->zygotes; z; z = z->next)
+		if (z != heir && z->kind == heir->kind && z->state == ZYGOTE_WAITS)
+			fade(z);
+}
+
 static void tend_start(struct zygote *z)
 {
 	struct cay_error err;
@@ -214,6 +216,7 @@ static void tend_start(struct zygote *z)
 	if (r == 0 && m.kind == ZYGOTE_READY && z->namespaces[0] != 0) {
 		z->state = ZYGOTE_WAITS;
 		z->launcher->zygote_news = true;
+		succeed(z);
 	} else {
 		fail(z, r == 0 && m.kind == ZYGOTE_FAILED ? m.error.text : "it did not get ready");
 	}
@@ -250,13 +253,19 @@ static void tend(struct zygote *z)
 		zygote_free(z);
 }
 
-static struct zygote *find_of(struct launcher *l, const struct zygote_kind *k)
+/* How many it bears before the one that shall take over is started: that takes a second. */
+static size_t births_alone(const struct zygote_kind *k)
 {
-	struct zygote *z = l->zygotes;
+	return k->births_max - k->births_max / 16;
+}
 
-	while (z && (z->kind != k || z->state >= ZYGOTE_FADES))
-		z = z->next;
-	return z;
+/* Whether there is one that need not be replaced, or is on its way. */
+static bool is_served(const struct launcher *l, const struct zygote_kind *k)
+{
+	for (const struct zygote *z = l->zygotes; z; z = z->next)
+		if (z->kind == k && z->state < ZYGOTE_FADES && z->n_births < births_alone(k))
+			return true;
+	return false;
 }
 
 int zygotes_tend(struct launcher *l, bool *ret_news)
@@ -271,7 +280,7 @@ int zygotes_tend(struct launcher *l, bool *ret_news)
 		struct zygote_kind *k = &l->zygote_kinds[n];
 		struct cay_error err;
 
-		if (k->wanted && !find_of(l, k) && now_ms() >= k->not_before_ms &&
+		if (k->wanted && !is_served(l, k) && now_ms() >= k->not_before_ms &&
 		    zygote_start(l, k, &err) < 0)
 			put_off(k, err.text);
 		if (k->wanted)
@@ -322,10 +331,12 @@ struct zygote_kind *zygote_kind_of(struct launcher *l, const struct plan *p)
 
 struct zygote *zygote_find(struct launcher *l, struct zygote_kind *k)
 {
-	struct zygote *z = find_of(l, k);
+	struct zygote *z = l->zygotes;
 
 	k->wanted = true;
-	return z && z->state == ZYGOTE_WAITS && z->n_children < ZYGOTE_CHILDREN ? z : NULL;
+	while (z && (z->kind != k || z->state != ZYGOTE_WAITS || z->n_children == ZYGOTE_CHILDREN))
+		z = z->next;
+	return z;
 }
 
 bool zygote_is_well(const struct zygote *z)
@@ -448,7 +459,10 @@ int zygote_bear(struct zygote *z, const struct plan *p, struct launched *i, int 
 	if (i->pid > 0) {
 		i->pidfd = take_fd(&fd);
 		z->kind->failures = 0;
-		if (++z->n_births == BIRTHS_MAX)
+		z->n_births++;
+		if (z->n_births == births_alone(z->kind))
+			z->launcher->zygote_news = true; /* another is wanted */
+		if (z->n_births == z->kind->births_max)
 			fade(z);
 		return 0;
 	}

@@ -29,6 +29,12 @@
 /* Islands that one zygote can have at a time; more start cold. */
 #define ZYGOTE_CHILDREN 255
 
+/*
+ * And in all. Those of one zygote have the same addresses, and the same seed of their hashes. A new
+ * one has others, and nothing that the old one may have let grow.
+ */
+#define ZYGOTE_BIRTHS 20000
+
 /* What is said by the socket that is the interpreter's standard input. */
 enum zygote_word {
 	ZYGOTE_READY = 1, /* everything is loaded */
@@ -58,7 +64,8 @@ struct zygote_kind {
 	const char *set;     /* what of plan_warm() it serves */
 	const char *program; /* what of argv[0] */
 	struct plan *plan;
-	int module; /* what it loads to serve, by fd: its standard output */
+	int module;        /* what it loads to serve, by fd: its standard output */
+	size_t births_max; /* after so many another takes over: ZYGOTE_BIRTHS */
 
 	/* The launcher's own. */
 	bool wanted;            /* somebody asked for one */
@@ -78,7 +85,7 @@ bool zygote_is_well(const struct zygote *z);
 /*
  * Starts what is wanted, hears what those that start have to say, and ends those of no use. In how
  * many ms it wants to be called again; -1: when something is wanted. *ret_news: one is well now, or
- * not any more.
+ * not any more; or there is another reason to tend to them.
  */
 int zygotes_tend(struct launcher *l, bool *ret_news);
 
