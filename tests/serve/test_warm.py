@@ -6,6 +6,7 @@ import contextlib
 import os
 import pathlib
 import re
+import shutil
 import signal
 import sys
 import time
@@ -70,6 +71,31 @@ def test_a_set_of_its_own(warm, module):
     done = warm.run(code)
     assert (done["start"], done["stdout"]) == ("warm:science", f"{module.split('.')[0]}\n"), done
     assert {z.set for z in zygotes(warm)} == {"default", "science"}
+
+
+@pytest.fixture
+def own_runtime(root):
+    """A python that settings name: its directory is a mount of every island. (Not below /tmp, which a zygote gives up.)"""
+    place = pathlib.Path(f"/opt/python-{uuid.uuid4().hex[:8]}")
+    (place / "bin").mkdir(parents=True)
+    # By its name it is a newer one, and so it is what runs get.
+    shutil.copy(os.path.realpath("/usr/bin/python3"), place / "bin" / "python3.13")
+    yield place
+    shutil.rmtree(place)
+
+
+def test_a_runtime_of_settings(make_daemon, own_runtime):
+    """Its islands stand ready as well: what a run begins on waited before."""
+    daemon = warm_up(make_daemon(settings=f"[language python]\npath = {own_runtime}\n"))
+
+    def own():
+        return next((z for z in zygotes(daemon) if z.program == f"{own_runtime}/bin/python3.13"), None)
+    wait_until(lambda: own() and len(own().waiting()) >= 4, 10, "islands that wait")
+    before = own().waiting()
+    with daemon.events("POST", "/v1/runs", {"code": "import sys\nprint(sys.executable, flush=True)\nimport time\ntime.sleep(2)"}) as events:
+        [_, (_, printed)] = events.until("stdout")[-2:]
+        assert printed["text"] == f"{own_runtime}/bin/python3.13\n"
+        assert own().borne() and own().borne() < before
 
 
 def test_without(make_daemon):

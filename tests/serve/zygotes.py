@@ -37,24 +37,38 @@ class Zygote:
     init: int  # PID 1 of its island
     pid: int  # the interpreter
 
-    def borne(self):
-        """All that runs on islands that it bore, also when it is dead; but not those that wait for a program."""
+    def _islands(self):
+        """The command lines of all processes on islands that it bore, by island."""
         islands = collections.defaultdict(dict)
         for pid in {int(pid) for pid in family(self.init)} - {self.init, self.pid}:
             try:
                 islands[os.readlink(f"/proc/{pid}/ns/pid")][pid] = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes()
             except OSError:  # it ended meanwhile
                 continue
-        return {pid for island in islands.values() if not _waits(island.values()) for pid in island}
+        return islands.values()
+
+    def borne(self):
+        """All that runs on islands that it bore, also when it is dead; but not those that wait for a program."""
+        return {pid for island in self._islands() if not _waits(island.values()) for pid in island}
+
+    def waiting(self):
+        """The processes of those that wait for one."""
+        return {pid for island in self._islands() if _waits(island.values()) for pid in island}
 
     def rss(self):
         return int(status(self.pid, "VmRSS").split()[0]) * 1024
 
+    def _words(self):
+        return pathlib.Path(f"/proc/{self.pid}/cmdline").read_text().split("\0")
+
+    @property
+    def program(self):
+        return self._words()[0]
+
     @property
     def set(self):
         """What its island's modules say it is for: science has more of them."""
-        words = pathlib.Path(f"/proc/{self.pid}/cmdline").read_bytes().split(b"\0")
-        return "science" if b"pandas" in words else "default"
+        return "science" if "pandas" in self._words() else "default"
 
 
 def _is_zygote(pid):
