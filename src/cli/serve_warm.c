@@ -87,8 +87,8 @@ static int add_kind(const struct settings *s, const struct runtime *rt, const st
 				  .set = strdup(set),
 				  .program = strdup(rt->program),
 				  /* What most runs will want is there from the start. */
-				  .wanted = !image && rt->default_reason &&
-					    strcmp(set, WARM_DEFAULT) == 0};
+				  .kept = !image && rt->default_reason &&
+					  strcmp(set, WARM_DEFAULT) == 0};
 	if (!k->set || !k->program)
 		return cay_fail(err, CAY_E_INTERNAL, ENOMEM, "plan a zygote");
 	return make_plan(s, rt, image, set, &k->plan, err);

@@ -15,7 +15,7 @@ import uuid
 import pytest
 
 from support import SOAK, family, must_work, wait_until
-from zygotes import started, status, wait_for_rest, warm_up, zygotes
+from zygotes import held_ready, started, status, wait_for_rest, warm_up, zygotes
 
 WARM = "warm:default"
 SITE = pathlib.Path(f"/usr/local/lib/python{sys.version_info.major}.{sys.version_info.minor}/dist-packages")
@@ -213,6 +213,36 @@ def test_many_in_a_row(make_daemon):
     assert last[0] == first[0], "the zygote was replaced"
     assert last[1] - first[1] < 1 << 20 and last[2] - first[2] < 1 << 20, (first, last)
     assert abs(last[3] - first[3]) <= 8 and last[4] == first[4] and abs(last[5] - first[5]) <= 8, (first, last)
+
+
+SCIENCE = "import pandas"
+
+
+def science_warm_up(daemon):
+    if daemon.run(SCIENCE, cold=True)["exit_code"] != 0:
+        must_work("pandas is not installed")
+    return warm_up(daemon, SCIENCE, "warm:science")
+
+
+def test_what_is_ready_fits_into_its_memory(make_daemon, root):
+    """Interpreters, and islands, each with what it holds: some MB with pandas loaded."""
+    daemon = science_warm_up(warm_up(make_daemon(settings="[warm]\nmemory = 90m\n")))
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        list(pool.map(daemon.run, [SCIENCE] * 32))
+    wait_for_rest(daemon)
+    time.sleep(2)  # as many are made as were wanted, if there is room
+    assert held_ready(daemon) <= 90 << 20
+    assert any(z.waiting() for z in zygotes(daemon) if z.set == "science")
+
+
+def test_an_interpreter_without_room(make_daemon, root):
+    """It is started once, to know; its runs start cold, and others have not suffered."""
+    daemon = warm_up(make_daemon(settings="[warm]\nmemory = 40m\n"))
+    until = time.monotonic() + 6
+    while time.monotonic() < until:
+        assert start(daemon, SCIENCE) == "cold"
+    assert {z.set for z in zygotes(daemon)} == {"default"} and start(daemon) == WARM
+    assert daemon.log.count("has no room for an interpreter") == 1
 
 
 # What becomes of zygotes

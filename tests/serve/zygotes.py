@@ -86,6 +86,21 @@ def zygotes(daemon):
     return [Zygote(init, pid) for init in inits for pid in children(init) if _is_zygote(pid)]
 
 
+def held(pid):
+    """What the memory cgroup that it is in has in use."""
+    lines = [line.split(":", 2) for line in pathlib.Path(f"/proc/{pid}/cgroup").read_text().splitlines()]
+    for _, controllers, path in lines:
+        if "memory" in controllers.split(","):
+            return int(pathlib.Path(f"/sys/fs/cgroup/memory{path}/memory.usage_in_bytes").read_text())
+    [path] = [path for _, controllers, path in lines if not controllers]
+    return int(pathlib.Path(f"/sys/fs/cgroup{path}/memory.current").read_text())
+
+
+def held_ready(daemon):
+    """By zygotes and by what waits on islands of theirs: init and the interpreter are in one cgroup each time."""
+    return sum(held(z.pid) + sum(map(held, z.waiting())) // 2 for z in zygotes(daemon))
+
+
 def started(daemon, start):
     """How many runs began so."""
     return daemon.metric(f'cay_runs_started_total{{start="{start}"}}')

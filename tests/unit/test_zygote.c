@@ -82,7 +82,7 @@ static int begin_with(const char *code)
 				    .plan = make_plan(code),
 				    .module = open("/dev/null", O_RDONLY | O_CLOEXEC),
 				    .births_max = ZYGOTE_BIRTHS,
-				    .wanted = true};
+				    .kept = true};
 	kind.plan->uid = kind.plan->gid = 0;
 	l.zygote_kinds = &kind;
 	l.n_zygote_kinds = 1;
@@ -115,7 +115,7 @@ static void await_news(void)
 	bool news = false;
 
 	while (!news) {
-		(void)zygotes_tend(&l, &news);
+		(void)zygotes_tend(&l, clock_now_ms(), &news);
 		assert_true(clock_now_ms() - began < PATIENCE_MS);
 		(void)usleep(5000);
 	}
@@ -134,9 +134,9 @@ static void one_that_fails_at_a_birth_is_news(void **state _unused_)
 	assert_non_null(z);
 	assert_int_equal(launcher_bear(&l, z, wanted, true, &i, &err), -1);
 	assert_null(zygote_find(&l, &kind));
-	(void)zygotes_tend(&l, &news);
+	(void)zygotes_tend(&l, clock_now_ms(), &news);
 	assert_true(news);
-	(void)zygotes_tend(&l, &news);
+	(void)zygotes_tend(&l, clock_now_ms(), &news);
 	assert_false(news);
 }
 
@@ -168,7 +168,7 @@ static void another_takes_over_before_the_last_birth(void **state _unused_)
 	for (began = clock_now_ms(); zygote_find(&l, &kind) == first; (void)usleep(5000)) {
 		bool news;
 
-		(void)zygotes_tend(&l, &news);
+		(void)zygotes_tend(&l, clock_now_ms(), &news);
 		assert_true(clock_now_ms() - began < PATIENCE_MS);
 	}
 	assert_ptr_not_equal(bear_one(), first);
@@ -184,6 +184,95 @@ static void no_more_are_borne_than_may_be(void **state _unused_)
 	assert_null(zygote_find(&l, &kind));
 }
 
+/* Until it has ended, and with it the last reason to look again. */
+static void await_rest(int64_t later_ms)
+{
+	int64_t began = clock_now_ms();
+	bool news;
+
+	while (zygotes_tend(&l, clock_now_ms() + later_ms, &news) >= 0) {
+		assert_true(clock_now_ms() - began < PATIENCE_MS);
+		(void)usleep(5000);
+	}
+}
+
+static void one_that_nobody_wants_goes(void **state _unused_)
+{
+	bool news;
+
+	kind.kept = false;
+	assert_int_equal(zygotes_tend(&l, clock_now_ms(), &news), -1);
+	zygote_want(&kind, clock_now_ms());
+	await_news();
+	(void)zygotes_tend(&l, clock_now_ms() + ZYGOTE_FORGET_MS - PATIENCE_MS, &news);
+	assert_non_null(zygote_find(&l, &kind));
+	assert_true(zygotes_bytes(&l) > 0);
+	await_rest(ZYGOTE_FORGET_MS + 1);
+	assert_null(zygote_find(&l, &kind));
+	assert_null(l.zygotes);
+	assert_false(kind.wanted);
+}
+
+static void one_that_is_kept_stays(void **state _unused_)
+{
+	bool news;
+
+	await_news();
+	(void)zygotes_tend(&l, clock_now_ms() + 2 * ZYGOTE_FORGET_MS, &news);
+	assert_non_null(zygote_find(&l, &kind));
+}
+
+static void none_is_started_without_room(void **state _unused_)
+{
+	bool news;
+
+	l.shelves.memory_bytes = 1 << 20;
+	assert_true(zygotes_tend(&l, clock_now_ms(), &news) > 0);
+	assert_null(l.zygotes);
+	l.shelves.memory_bytes = UINT64_MAX;
+	await_news();
+	assert_non_null(zygote_find(&l, &kind));
+}
+
+/* What was started by a guess, and takes more than that, goes again. */
+static void one_that_takes_too_much_goes(void **state _unused_)
+{
+	bool news;
+
+	kind.memory_bytes = 1;
+	l.shelves.memory_bytes = AHEAD_BYTES - 1; /* one that is ready counts as more */
+	await_news();
+	assert_null(zygote_find(&l, &kind));
+	assert_int_equal(kind.memory_bytes, AHEAD_BYTES);
+	while (l.zygotes)
+		(void)zygotes_tend(&l, clock_now_ms(), &news);
+	(void)zygotes_tend(&l, clock_now_ms(), &news);
+	assert_null(l.zygotes);
+}
+
+static void the_unused_gives_way(void **state _unused_)
+{
+	struct zygote_kind two[2] = {kind, kind};
+	int64_t now = clock_now_ms();
+	bool news;
+
+	two[0].kept = two[1].kept = false;
+	two[1].set = "other";
+	two[1].memory_bytes = AHEAD_BYTES;
+	l.zygote_kinds = two;
+	l.n_zygote_kinds = 2;
+	zygote_want(&two[0], now);
+	await_news();
+	l.shelves.memory_bytes = zygotes_bytes(&l);
+	zygote_want(&two[1], now + 1);
+	(void)zygotes_tend(&l, now + ZYGOTE_YIELD_MS - 1, &news);
+	assert_non_null(zygote_find(&l, &two[0]));
+	(void)zygotes_tend(&l, now + ZYGOTE_YIELD_MS, &news);
+	assert_null(zygote_find(&l, &two[0]));
+	await_news();
+	assert_non_null(zygote_find(&l, &two[1]));
+}
+
 #define TEST(f)         cmocka_unit_test_setup_teardown(f, begin, end)
 #define FERTILE_TEST(f) cmocka_unit_test_setup_teardown(f, begin_fertile, end)
 
@@ -193,6 +282,11 @@ int main(void)
 		TEST(one_that_fails_at_a_birth_is_news),
 		FERTILE_TEST(another_takes_over_before_the_last_birth),
 		FERTILE_TEST(no_more_are_borne_than_may_be),
+		TEST(one_that_nobody_wants_goes),
+		TEST(one_that_is_kept_stays),
+		TEST(none_is_started_without_room),
+		TEST(one_that_takes_too_much_goes),
+		TEST(the_unused_gives_way),
 	};
 
 	if (geteuid() != 0) {

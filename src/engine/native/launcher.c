@@ -539,6 +539,8 @@ int launcher_make_live(struct launcher *l, const struct plan *p, enum made how,
 	if (plan_check(p, p->size, err) < 0)
 		return -1;
 	k = how == MADE_COLD ? NULL : zygote_kind_of(l, p);
+	if (k)
+		zygote_want(k, clock_now_ms());
 	z = k ? zygote_find(l, k) : NULL;
 	if (k && how == MADE_SINGLE && shelves_take(l, p, k, clock_now_ms(), ret))
 		return 0;

@@ -408,7 +408,7 @@ static void on_tend(struct loop_timer *t)
 {
 	struct service *s = t->ctx;
 	bool news;
-	int again_ms = zygotes_tend(&s->launcher, &news);
+	int again_ms = zygotes_tend(&s->launcher, clock_now_ms(), &news);
 
 	if (news) {
 		shelves_retry(&s->launcher.shelves);

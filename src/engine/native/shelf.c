@@ -9,11 +9,34 @@
 #include <stdlib.h>
 #include <string.h>
 
-static size_t room_for_all(const struct shelves *s)
+/*
+ * What one of these takes in memory. Its cgroup knows what one that was borne has copied; the most
+ * that was seen counts, or islands would come and go as they grow.
+ */
+static uint64_t weigh(struct shelf *f, int64_t now_ms)
 {
-	uint64_t n = s->memory_bytes / AHEAD_BYTES;
+	uint64_t own = 0;
+	uint32_t unused;
 
-	return n < AHEAD_MAX ? (size_t)n : AHEAD_MAX;
+	if (!f->kind)
+		return AHEAD_BYTES;
+	if (f->n > 0 && now_ms - f->weighed_ms >= SHELF_WEIGH_MS) {
+		cgroup_now(&f->islands[0]->cgroup, &own, &unused);
+		f->weighed_ms = now_ms;
+	}
+	if (own > f->own_bytes)
+		f->own_bytes = own;
+	return f->own_bytes ? AHEAD_BYTES + f->own_bytes : zygote_child_bytes(f->kind);
+}
+
+/* What there is, with all zygotes. */
+static uint64_t weigh_all(struct launcher *l, int64_t now_ms)
+{
+	uint64_t sum = zygotes_bytes(l);
+
+	for (size_t n = 0; n < l->shelves.n; n++)
+		sum += l->shelves.items[n]->n * weigh(l->shelves.items[n], now_ms);
+	return sum;
 }
 
 static struct launched *take_oldest(struct shelves *s, struct shelf *f)
@@ -251,34 +274,39 @@ static int make_one(struct launcher *l, struct shelf *f, struct cay_error *err)
 	return 0;
 }
 
-/* For a shelf that is short, where there is no room: another's, which is longer unused. */
-static bool make_room(struct shelves *s, const struct shelf *f)
+/* Of the shelf that is longest unused, and was before then; but for what was named, if spare. */
+static bool drop_unused(struct shelves *s, int64_t before_ms, bool spare)
 {
 	struct shelf *victim = NULL;
 
 	for (size_t n = 0; n < s->n; n++) {
 		struct shelf *other = s->items[n];
 
-		if (other->n > other->least && other->used_ms < f->used_ms &&
+		if (other->n > (spare ? other->least : 0) && other->used_ms < before_ms &&
 		    (!victim || other->used_ms < victim->used_ms))
 			victim = other;
 	}
 	if (!victim)
 		return false;
 	drop_oldest(s, victim);
-	victim->target = size_min(victim->target, victim->n);
+	if (victim->target > victim->least)
+		victim->target = victim->n > victim->least ? victim->n : victim->least;
 	return true;
 }
 
-/* Of those that are short, and not only because none can be made, the one last asked for. */
-static struct shelf *find_lacking(const struct shelves *s)
+/*
+ * Of those that are short, and not only because none can be made or has no room, the one last asked
+ * for.
+ */
+static struct shelf *find_lacking(const struct shelves *s, uint64_t room, int64_t now_ms)
 {
 	struct shelf *lacking = NULL;
 
 	for (size_t n = 0; n < s->n; n++) {
 		struct shelf *f = s->items[n];
 
-		if (f->n < f->target && !f->failed && (!lacking || f->used_ms > lacking->used_ms))
+		if (f->n < f->target && !f->failed && weigh(f, now_ms) <= room &&
+		    (!lacking || f->used_ms > lacking->used_ms))
 			lacking = f;
 	}
 	return lacking;
@@ -288,10 +316,16 @@ int shelves_restock(struct launcher *l, int64_t now_ms, struct cay_error *err)
 {
 	struct shelves *s = &l->shelves;
 	struct shelf *lacking, *rich = NULL;
+	uint64_t bytes;
 	int r = 1;
 
 	ease_all(s, now_ms);
-	while ((lacking = find_lacking(s)) && s->n_islands < room_for_all(s)) {
+	bytes = weigh_all(l, now_ms);
+	/* A zygote has come, or they have grown. */
+	if (bytes > s->memory_bytes)
+		return drop_unused(s, INT64_MAX, true) || drop_unused(s, INT64_MAX, false) ? 0 : 1;
+	while (s->n_islands < AHEAD_MAX &&
+	       (lacking = find_lacking(s, s->memory_bytes - bytes, now_ms))) {
 		r = make_one(l, lacking, err);
 		if (r == 0)
 			return 0;
@@ -300,8 +334,10 @@ int shelves_restock(struct launcher *l, int64_t now_ms, struct cay_error *err)
 	for (size_t n = 0; n < s->n; n++)
 		if (s->items[n]->n > s->items[n]->target)
 			rich = s->items[n];
-	if (!rich)
-		return lacking && make_room(s, lacking) ? 0 : r;
+	if (!rich) {
+		lacking = find_lacking(s, UINT64_MAX, now_ms);
+		return lacking && drop_unused(s, lacking->used_ms, true) ? 0 : r;
+	}
 	drop_oldest(s, rich);
 	return 0;
 }

@@ -26,10 +26,12 @@
 
 #define SHELF_EASE_MS   5000
 #define SHELF_FORGET_MS 60000
+#define SHELF_WEIGH_MS  1000
 
 /*
- * What one takes in memory while it waits. Measured with 62 of them: 330 KiB in the kernel's slabs,
- * 50 for page tables and stack, and 50 to 130 of its own; all that its cgroup counts is the last.
+ * What one takes in memory while it waits, that no zygote bore. Measured with 62 of them: 330 KiB
+ * in the kernel's slabs, 50 for page tables and stack, and 50 to 130 of its own; all that its
+ * cgroup counts is the last.
  */
 #define AHEAD_BYTES (512u << 10)
 
@@ -42,17 +44,20 @@ struct shelf {
 	struct zygote_kind *kind;            /* who bears them: zygote.h; NULL: the launcher */
 	struct launched *islands[AHEAD_MAX]; /* the oldest first */
 	size_t n, target;
-	size_t least;     /* 0: nobody has named it */
-	int64_t used_ms;  /* when it was last asked for */
-	int64_t eased_ms; /* when it was last looked at for that */
-	bool failed;      /* none can be made at present */
+	size_t least;       /* 0: nobody has named it */
+	int64_t used_ms;    /* when it was last asked for */
+	int64_t eased_ms;   /* when it was last looked at for that */
+	bool failed;        /* none can be made at present */
+	uint64_t own_bytes; /* of those that were borne: the most that one had copied; 0: unknown */
+	int64_t weighed_ms;
 };
 
 struct shelves {
 	struct shelf *items[2 * SHELVES_MAX];
 	size_t n;
 	size_t n_islands;
-	uint64_t memory_bytes; /* what all islands may take; UINT64_MAX: not limited */
+	uint64_t memory_bytes; /* what all islands, and zygotes, may take; UINT64_MAX: all there is
+				*/
 };
 
 /* Times are of clock_now_ms(). */

@@ -53,6 +53,7 @@ struct zygote_message {
 	uint32_t single;   /* it is for one program */
 	/* Whether fds ride along: of its cgroup; of its image's root, as a mount. */
 	uint32_t has_cgroup, has_image;
+	uint64_t memory_bytes; /* of one that is ready: what it has to itself */
 	struct cay_error error;
 };
 
@@ -66,28 +67,48 @@ struct zygote_kind {
 	struct plan *plan;
 	int module;        /* what it loads to serve, by fd: its standard output */
 	size_t births_max; /* after so many another takes over: ZYGOTE_BIRTHS */
+	bool kept;         /* from the start, and for good */
 
 	/* The launcher's own. */
-	bool wanted;            /* somebody asked for one */
-	uint64_t not_before_ms; /* the last one failed: the next is started no sooner */
-	unsigned failures;      /* one after the other */
+	bool wanted;           /* somebody asked for one */
+	int64_t used_ms;       /* when somebody last did */
+	int64_t not_before_ms; /* the last one failed: the next is started no sooner */
+	unsigned failures;     /* one after the other */
+	uint64_t memory_bytes; /* of the last that was ready; 0: it is not known */
+	bool crowded_out;      /* it was said that there is no room for it */
 };
+
+/* Times are of clock_now_ms(). */
+
+/* One that was wanted by nobody for so long goes. */
+#define ZYGOTE_FORGET_MS 300000
+
+/* One that gives way to another was wanted by nobody for so long, or they would do so in turns. */
+#define ZYGOTE_YIELD_MS 30000
 
 /* The kind for this plan, or NULL: it starts cold. */
 struct zygote_kind *zygote_kind_of(struct launcher *l, const struct plan *p);
 
-/* One of this kind that is well and has room; where there is none, one is wanted from now on. */
-struct zygote *zygote_find(struct launcher *l, struct zygote_kind *k);
+/* Somebody has a program for it: where there is none, one is wanted from now on. */
+void zygote_want(struct zygote_kind *k, int64_t now_ms);
+
+/* One of this kind that is well and has room, or NULL. */
+struct zygote *zygote_find(struct launcher *l, const struct zygote_kind *k);
+
+/* What all of them take in memory, and what an island that one of this kind has borne will. */
+uint64_t zygotes_bytes(const struct launcher *l);
+uint64_t zygote_child_bytes(const struct zygote_kind *k);
 
 /* Whether it still bears: what waits on an island of one that does not is out of date. */
 bool zygote_is_well(const struct zygote *z);
 
 /*
- * Starts what is wanted, hears what those that start have to say, and ends those of no use. In how
+ * Starts what is wanted and fits into shelves.memory_bytes, before which islands made ahead give
+ * way; hears what those that start have to say, and ends those of no use. In how
  * many ms it wants to be called again; -1: when something is wanted. *ret_news: one is well now, or
  * not any more; or there is another reason to tend to them.
  */
-int zygotes_tend(struct launcher *l, bool *ret_news);
+int zygotes_tend(struct launcher *l, int64_t now_ms, bool *ret_news);
 
 /* Takes ids and a cgroup out of the zygote's for the island, before it is borne. */
 int zygote_provide(struct zygote *z, const struct plan *p, struct launched *i,
