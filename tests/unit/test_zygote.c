@@ -1,6 +1,7 @@
 /* Zygotes as the launcher sees them; their side is played, on a real island. Needs root. */
 #include "base/attr.h"
 #include "base/clock.h"
+#include "engine/native/island.h"
 #include "engine/native/zygote.h"
 
 #include <setjmp.h>
@@ -153,6 +154,21 @@ static struct zygote *bear_one(void)
 	return z;
 }
 
+/* Whatever it says of itself. */
+static void one_that_is_not_in_its_cgroups_is_refused(void **state _unused_)
+{
+	struct facts facts = {0};
+	struct launched i;
+	struct cay_error err;
+
+	await_news();
+	assert_int_equal(launcher_bear(&l, zygote_find(&l, &kind), wanted, true, &i, &err), 0);
+	assert_int_equal(launched_judge(&i, wanted, &facts, &err), -1);
+	assert_int_equal(err.code, CAY_E_NOT_ENFORCEABLE);
+	assert_non_null(strstr(err.text, "is not in its cgroups"));
+	launched_discard(&i);
+}
+
 /* Nobody has to start cold because of it. */
 static void another_takes_over_before_the_last_birth(void **state _unused_)
 {
@@ -280,6 +296,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(one_that_fails_at_a_birth_is_news),
+		FERTILE_TEST(one_that_is_not_in_its_cgroups_is_refused),
 		FERTILE_TEST(another_takes_over_before_the_last_birth),
 		FERTILE_TEST(no_more_are_borne_than_may_be),
 		TEST(one_that_nobody_wants_goes),

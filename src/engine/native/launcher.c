@@ -364,11 +364,9 @@ int launched_judge(struct launched *i, const struct plan *p, const struct facts 
 
 	if (i->bare)
 		return bare_judge(i, p, f, err);
-	if (facts_check(f, p, i->launcher->own_namespaces, err) < 0)
+	if ((i->mother && zygote_check_child(i, f->namespaces, err) < 0) ||
+	    facts_check(f, p, i->launcher->own_namespaces, err) < 0)
 		return -1;
-	if (i->mother && zygote_shares(i->mother, f->namespaces))
-		return cay_fail(err, CAY_E_NOT_ENFORCEABLE, 0,
-				"the island has a namespace of its zygote's");
 	iso->degraded = 0;
 	iso->user = HOLD_USERNS;
 	iso->disk = i->kept == KEPT_IMAGE   ? HOLD_LOOP

@@ -118,8 +118,12 @@ int zygote_provide(struct zygote *z, const struct plan *p, struct launched *i,
 int zygote_bear(struct zygote *z, const struct plan *p, struct launched *i, int theirs,
 		struct cay_error *err);
 
-/* Whether one of these namespaces is the zygote's own. */
-bool zygote_shares(const struct zygote *z, const uint64_t namespaces[NAMESPACES]);
+/*
+ * What the island does not say of itself, or would not be believed: that none of its namespaces is
+ * the zygote's, and that it is in its cgroups.
+ */
+int zygote_check_child(const struct launched *i, const uint64_t namespaces[NAMESPACES],
+		       struct cay_error *err);
 
 /* Waits for its end, and takes its ids back. */
 void zygote_lay_to_rest(struct launched *i);
