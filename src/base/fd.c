@@ -305,10 +305,10 @@ int msg_send(int sock, const void *data, size_t len, const int *fds, size_t n_fd
 	return n < 0 ? -errno : 0;
 }
 
-static void close_all(const int *fds, size_t n)
+static void close_all(int *fds, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
-		(void)close(fds[i]);
+		fd_closep(&fds[i]);
 }
 
 /* musl's CMSG_NXTHDR() mixes signs in a way that is right and warned about. */

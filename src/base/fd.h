@@ -74,8 +74,8 @@ int msg_send(int sock, const void *data, size_t len, const int *fds, size_t n_fd
 /*
  * Receives one packet into data; returns its length, 0 at end of stream.
  * *ret_n_fds is the number of fds that came, which are the caller's to close;
- * on failure none are left open. A packet cut short, or with more fds than
- * max_fds, is -EMSGSIZE.
+ * on failure none are left open, and those that were are -1. A packet cut short, or with more fds
+ * than max_fds, is -EMSGSIZE.
  */
 ssize_t msg_recv(int sock, void *data, size_t size, int *ret_fds, size_t max_fds,
 		 size_t *ret_n_fds);

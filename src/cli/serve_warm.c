@@ -108,8 +108,9 @@ static int add_kind(const struct settings *s, const struct runtime *rt, const st
 	if (!k)
 		return -1;
 	k->module = w->module;
+	k->births_max = ZYGOTE_BIRTHS;
 	/* What most runs will want is there from the start. */
-	k->wanted = !image && rt->default_reason && strcmp(set, WARM_DEFAULT) == 0;
+	k->kept = !image && rt->default_reason && strcmp(set, WARM_DEFAULT) == 0;
 	return make_plan(s, rt, image, set, &k->plan, err);
 }
 

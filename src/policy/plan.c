@@ -643,7 +643,17 @@ static uint32_t text_before_rules(const struct plan *p)
 								    : p->island_text;
 }
 
-/* Whether the islands are the same, and have no mounts. Rules are whoever's who has the wires. */
+/* A runtime's directory is the same for all; what was asked for is judged anew for each. */
+static bool has_own_mounts(const struct plan *p)
+{
+	for (uint32_t i = 0; i < p->n_mounts; i++)
+		if (p->mounts[i].kind != MOUNT_OPERATOR)
+			return true;
+	return false;
+}
+
+/* Whether the islands are the same, and can be made ahead. Rules are whoever's who has the wires.
+ */
 static bool same_but_rules(const struct plan *a, const struct plan *b)
 {
 	uint32_t len = text_before_rules(a);
@@ -653,7 +663,7 @@ static bool same_but_rules(const struct plan *a, const struct plan *b)
 	take_program_out(b, &second);
 	first.rules = second.rules = (struct plan_list){0};
 	first.island_text = second.island_text = 0;
-	return a->n_mounts == 0 && memcmp(&first, &second, sizeof(first)) == 0 &&
+	return !has_own_mounts(a) && memcmp(&first, &second, sizeof(first)) == 0 &&
 	       len == text_before_rules(b) && memcmp(a->text, b->text, len) == 0 &&
 	       strcmp(plan_str(a, a->image), plan_str(b, b->image)) == 0;
 }

@@ -96,7 +96,8 @@ int plan_make(const struct spec *spec, const struct settings *settings,
 /*
  * Whether b's program can run on an island that was made ahead for a: they differ
  * only in what is looked at after it is made, or not on the island, as rules of its network.
- * Plans with mounts never do, because host paths are judged anew for each.
+ * Plans with mounts never do, because host paths are judged anew for each; but for those of a
+ * runtime, which settings name.
  */
 bool plan_fits_island(const struct plan *a, const struct plan *b);
 

@@ -24,7 +24,8 @@ struct job_stream {
 	struct loop_fd in;
 	struct job *job;
 	enum stream which;
-	bool paused;
+	bool paused; /* by whoever takes the output */
+	bool held;   /* nothing is to be heard of it yet */
 };
 
 struct job {

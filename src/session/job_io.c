@@ -87,7 +87,7 @@ void job_resume(struct job *j, enum stream which)
 {
 	struct job_stream *s = &j->streams[which];
 
-	if (s->paused && s->in.fd >= 0)
+	if (s->paused && !s->held && s->in.fd >= 0)
 		(void)loop_add(j->place.loop, &s->in, EPOLLIN);
 	s->paused = false;
 }
@@ -96,14 +96,19 @@ void job_io_hold(struct job *j)
 {
 	for (int n = 0; n < STREAMS; n++) {
 		loop_remove(j->place.loop, &j->streams[n].in);
-		j->streams[n].paused = true;
+		j->streams[n].held = true;
 	}
 }
 
 void job_io_go_on(struct job *j)
 {
-	for (int n = 0; n < STREAMS; n++)
-		job_resume(j, (enum stream)n);
+	for (int n = 0; n < STREAMS; n++) {
+		struct job_stream *s = &j->streams[n];
+
+		if (s->held && !s->paused && s->in.fd >= 0)
+			(void)loop_add(j->place.loop, &s->in, EPOLLIN);
+		s->held = false;
+	}
 }
 
 void job_io_leave(struct job *j)

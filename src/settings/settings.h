@@ -68,7 +68,7 @@ struct settings {
 	enum mode serve_mode;         /* mode = all|selective|off: what is sandboxed */
 	char *serve_direct_user;      /* direct_user = NAME or uid, never root; NULL */
 	bool serve_direct_over_tcp;   /* direct_over_tcp = yes|no */
-	uint64_t warm_memory;         /* [warm] memory: bytes that islands made ahead may take */
+	uint64_t warm_memory;         /* [warm] memory: what all that is kept ready may take */
 	char *images_store;           /* [images] store = DIRECTORY; NULL: images_dir() says */
 	uint64_t images_budget;     /* budget: bytes of all layers and downloads; 0: not limited */
 	struct strv images_allow;   /* allow = GLOB: of references that may be used; none: all */

@@ -20,6 +20,7 @@ static struct {
 	char *env; /* as in /proc/self/environ */
 	size_t env_len;
 	char *argv0;
+	char *title;     /* argv[0] where the kernel has put it */
 	char *timezone;  /* NULL: none */
 	char *user_tail; /* of site.USER_SITE, behind site.USER_BASE; NULL: no user's packages */
 	bool user_used;  /* the user's packages are in sys.path */
@@ -148,7 +149,8 @@ static int remember_map(void)
 		.start_brk = v[47],
 		.exe_fd = (__u32)-1,
 	};
-	return 0;
+	born.title = (char *)(uintptr_t)v[48];
+	return born.title ? 0 : -1;
 }
 
 static int remember_environment(void)
@@ -368,6 +370,9 @@ static void set_proc(char **argv, char **env)
 	map.brk = (__u64)(uintptr_t)sbrk(0);
 	(void)prctl(PR_SET_MM, PR_SET_MM_MAP, &map, sizeof(map), 0);
 	(void)prctl(PR_SET_NAME, slash ? slash + 1 : argv[0]);
+	/* The dynamic linker has the program's name from where an island's init has put its own. */
+	if (strcmp(born.title, born.argv0) != 0)
+		(void)stpcpy(born.title, born.argv0);
 }
 
 void world_set(char **argv, char **env)

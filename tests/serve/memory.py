@@ -1,11 +1,19 @@
 """How much more memory the daemon takes than before."""
 
+import pathlib
+import re
 import threading
 
 from support import SANITIZED
 
 # What the daemon may take more for a transfer of any size, in bytes. The sanitizer holds back what was freed.
 GROWTH_MAX = (320 if SANITIZED else 4) << 20
+
+
+def rollup(pid):
+    """What all its mappings have in memory, in KiB."""
+    text = pathlib.Path(f"/proc/{pid}/smaps_rollup").read_text()
+    return {name: int(value) for name, value in re.findall(r"^(\w+):\s+(\d+) kB$", text, re.M)}
 
 
 class Memory:

@@ -37,24 +37,38 @@ class Zygote:
     init: int  # PID 1 of its island
     pid: int  # the interpreter
 
-    def borne(self):
-        """All that runs on islands that it bore, also when it is dead; but not those that wait for a program."""
+    def _islands(self):
+        """The command lines of all processes on islands that it bore, by island."""
         islands = collections.defaultdict(dict)
         for pid in {int(pid) for pid in family(self.init)} - {self.init, self.pid}:
             try:
                 islands[os.readlink(f"/proc/{pid}/ns/pid")][pid] = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes()
             except OSError:  # it ended meanwhile
                 continue
-        return {pid for island in islands.values() if not _waits(island.values()) for pid in island}
+        return islands.values()
+
+    def borne(self):
+        """All that runs on islands that it bore, also when it is dead; but not those that wait for a program."""
+        return {pid for island in self._islands() if not _waits(island.values()) for pid in island}
+
+    def waiting(self):
+        """The processes of those that wait for one."""
+        return {pid for island in self._islands() if _waits(island.values()) for pid in island}
 
     def rss(self):
         return int(status(self.pid, "VmRSS").split()[0]) * 1024
 
+    def _words(self):
+        return pathlib.Path(f"/proc/{self.pid}/cmdline").read_text().split("\0")
+
+    @property
+    def program(self):
+        return self._words()[0]
+
     @property
     def set(self):
         """What its island's modules say it is for: science has more of them."""
-        words = pathlib.Path(f"/proc/{self.pid}/cmdline").read_bytes().split(b"\0")
-        return "science" if b"pandas" in words else "default"
+        return "science" if "pandas" in self._words() else "default"
 
 
 def _is_zygote(pid):
@@ -96,6 +110,21 @@ def run_waited(daemon, body, start="warm:node"):
         return result["start"] == start
     wait_until(is_warm, 30, f"a start that is {start}")
     return result
+
+
+def held(pid):
+    """What the memory cgroup that it is in has in use."""
+    lines = [line.split(":", 2) for line in pathlib.Path(f"/proc/{pid}/cgroup").read_text().splitlines()]
+    for _, controllers, path in lines:
+        if "memory" in controllers.split(","):
+            return int(pathlib.Path(f"/sys/fs/cgroup/memory{path}/memory.usage_in_bytes").read_text())
+    [path] = [path for _, controllers, path in lines if not controllers]
+    return int(pathlib.Path(f"/sys/fs/cgroup{path}/memory.current").read_text())
+
+
+def held_ready(daemon):
+    """By zygotes and by what waits on islands of theirs: init and the interpreter are in one cgroup each time."""
+    return sum(held(z.pid) + sum(map(held, z.waiting())) // 2 for z in zygotes(daemon))
 
 
 def started(daemon, start):

@@ -303,7 +303,7 @@ static void sends_as_many_fds_as_allowed(void **state)
 /* A packet that does not fit is refused as a whole, and its fds are closed. */
 static void refuses_what_does_not_fit(void **state)
 {
-	int s[2], two[2] = {dir_fd, dir_fd}, got[2], before;
+	int s[2], two[2] = {dir_fd, dir_fd}, got[2] = {-2, -2}, before;
 	char data[4];
 	size_t n;
 
@@ -313,6 +313,7 @@ static void refuses_what_does_not_fit(void **state)
 	assert_int_equal(msg_send(s[0], "hello", 5, two, 2), 0);
 	assert_int_equal(msg_recv(s[1], data, sizeof(data), got, 2, &n), -EMSGSIZE);
 	assert_int_equal(count_open_fds(), before);
+	assert_true(got[0] == -1 && got[1] == -1); /* nobody closes another's by its number */
 	assert_int_equal(msg_send(s[0], "abc", 3, two, 2), 0);
 	assert_int_equal(msg_recv(s[1], data, sizeof(data), got, 1, &n), -EMSGSIZE);
 	assert_int_equal(count_open_fds(), before);

@@ -519,9 +519,13 @@ static void islands_are_shared_by_what_fits(void **state)
 	b->scratch_workspace ^= 1;
 	assert_false(plan_fits_island(a, b));
 	b->scratch_workspace ^= 1;
-	b->n_mounts = 1;
+	a->n_mounts = b->n_mounts = 1;
 	assert_false(plan_fits_island(a, b));
-	assert_false(plan_fits_island(b, b));
+	/* A runtime's directory is the operator's, and needs no rule. */
+	a->mounts[0].kind = b->mounts[0].kind = MOUNT_OPERATOR;
+	assert_true(plan_fits_island(a, b));
+	b->mounts[0].source = 1;
+	assert_false(plan_fits_island(a, b));
 }
 
 /* What a command may have of its own, as bytes of the head. */

@@ -46,6 +46,16 @@ UNEQUAL = {
         lambda out, err: (out, err.partition(b"Exception ignored in atexit")[0])),
 }
 
+# On islands, besides.
+UNEQUAL_ON_ISLANDS = {
+    **dict.fromkeys(["nice", "nice-c"], (
+        "which of the CPUs it may use is another for each island",
+        lambda out, err: (re.sub(rb"\{\d+\}", b"{}", out), err))),
+    "del_order_of_modules": (
+        "what a collection finds goes by how many objects were made before it, which is what the start made",
+        lambda out, err: (sorted(out.splitlines()), err)),
+}
+
 # With numpy, pandas and matplotlib loaded, besides.
 UNEQUAL_WITH_SCIENCE = {"contextvars", "contextvars-c"}  # pandas has asked for a decimal context
 
@@ -178,9 +188,9 @@ def cold(scratch):
     return plain_way(scratch, start)
 
 
-def difference(python, program, one, other):
+def difference(python, program, one, other, unequal):
     """None, or both ways' results in words."""
-    _, compared = UNEQUAL.get(program.name, (None, lambda out, err: (out, err)))
+    _, compared = unequal.get(program.name, (None, lambda out, err: (out, err)))
 
     def result(way):
         out, err, status = way(python, program)
@@ -193,10 +203,10 @@ def difference(python, program, one, other):
     return f"{program.theme}/{program.name}: " + "\n".join(told)
 
 
-def differences(python, chosen, pairs):
+def differences(python, chosen, pairs, unequal=UNEQUAL):
     """Of all programs; by as many workers as there are pairs of ways, for a zygote may serve one at a time."""
     def share(n):
         one, other = pairs[n]
-        return [difference(python, p, one, other) for p in chosen[n::len(pairs)]]
+        return [difference(python, p, one, other, unequal) for p in chosen[n::len(pairs)]]
     with concurrent.futures.ThreadPoolExecutor(len(pairs)) as pool:
         return [d for found in pool.map(share, range(len(pairs))) for d in found if d]

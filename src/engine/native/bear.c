@@ -156,8 +156,21 @@ static int leave_mounts(void)
 	return 0;
 }
 
+/* Not what it has in common with others: files that are mapped. */
+static uint64_t own_memory(void)
+{
+	unsigned long long resident = 0, shared = 0;
+	char text[128];
+
+	if (fd_read_text_at(AT_FDCWD, "/proc/self/statm", text, sizeof(text)) < 0 ||
+	    sscanf(text, "%*u %llu %llu", &resident, &shared) != 2 || shared > resident)
+		return 0;
+	return (resident - shared) * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
 void zygote_serve(int sock, const struct interpreter *in)
 {
+	struct zygote_message ready = {.kind = ZYGOTE_READY, .memory_bytes = own_memory()};
 	struct cay_error err;
 
 	/* Whoever asked for them waits for their end; we need not. */
@@ -166,7 +179,8 @@ void zygote_serve(int sock, const struct interpreter *in)
 		say(sock, ZYGOTE_FAILED, &err, NULL);
 		_exit(125);
 	}
-	say(sock, ZYGOTE_READY, NULL, NULL);
+	if (msg_send(sock, &ready, sizeof(ready), NULL, 0) < 0)
+		_exit(0);
 	while (obey(sock, in))
 		;
 	_exit(0);

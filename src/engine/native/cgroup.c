@@ -327,7 +327,7 @@ void cgroup_ticket(const struct cgroup *c, struct cgroup_ticket *ret)
 	}
 }
 
-/* Does the text of /proc/self/cgroup say that the controller is in our directory? */
+/* Does the text of /proc/PID/cgroup say that the controller is in our directory? */
 static bool is_member(const char *text, const char *controller, const char *name)
 {
 	char path[4096];
@@ -352,11 +352,13 @@ int cgroup_join(const struct cgroup_ticket *t, const int *tasks, struct cay_erro
 	return 0;
 }
 
-bool cgroup_is_joined(const struct cgroup_ticket *t)
+bool cgroup_is_joined(const struct cgroup_ticket *t, pid_t pid)
 {
-	char text[4096];
+	char path[64] = "/proc/self/cgroup", text[4096];
 
-	if (fd_read_text_at(AT_FDCWD, "/proc/self/cgroup", text, sizeof(text)) < 0)
+	if (pid > 0)
+		(void)snprintf(path, sizeof(path), "/proc/%d/cgroup", (int)pid);
+	if (fd_read_text_at(AT_FDCWD, path, text, sizeof(text)) < 0)
 		return false;
 	for (int k = 0; k < CONTROLLERS; k++)
 		if ((t->v1[k] && !is_member(text, controller_names[k], t->name)) ||

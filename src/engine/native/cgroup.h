@@ -103,8 +103,9 @@ void cgroup_ticket(const struct cgroup *c, struct cgroup_ticket *ret);
 /* On the island: joins by the tasks fds, which are in the order of v1. */
 int cgroup_join(const struct cgroup_ticket *t, const int *tasks, struct cay_error *err);
 
-/* Whether /proc says that this process is in all of them. Before it has a cgroup namespace. */
-bool cgroup_is_joined(const struct cgroup_ticket *t);
+/* Whether /proc says that the process (0: this one) is in all of them. Before it has a cgroup
+ * namespace, or from outside. */
+bool cgroup_is_joined(const struct cgroup_ticket *t, pid_t pid);
 
 /*
  * Kills every process in it, where the kernel can do that at once. It is of no use

@@ -65,7 +65,7 @@ int confine_cgroup(struct island *i, struct cay_error *err)
 	int r = cgroup_join(&i->provision.ticket, i->tasks, err);
 
 	/* The last moment at which it can see where it is. */
-	i->in_cgroups = r == 0 && cgroup_is_joined(&i->provision.ticket);
+	i->in_cgroups = r == 0 && cgroup_is_joined(&i->provision.ticket, 0);
 	return r;
 }
 

@@ -498,8 +498,9 @@ struct guest *guest_new(struct service *s, uint32_t number, uint32_t flags, cons
 		free(g);
 		return NULL;
 	}
-	if (plan_warm(p) && !g->island.warm && !(flags & FLAG_COLD))
-		(void)loop_after(s->loop, &s->tend, 0); /* one is wanted now */
+	/* One is wanted now, or there is one less. */
+	if ((plan_warm(p) && !g->island.warm && !(flags & FLAG_COLD)) || s->launcher.zygote_news)
+		(void)loop_after(s->loop, &s->tend, 0);
 	g->next = s->guests[number % BUCKETS];
 	s->guests[number % BUCKETS] = g;
 	s->n_guests++;

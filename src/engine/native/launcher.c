@@ -365,11 +365,9 @@ int launched_judge(struct launched *i, const struct plan *p, const struct facts 
 
 	if (i->bare)
 		return bare_judge(i, p, f, err);
-	if (facts_check(f, p, i->launcher->own_namespaces, err) < 0)
+	if ((i->mother && zygote_check_child(i, f->namespaces, err) < 0) ||
+	    facts_check(f, p, i->launcher->own_namespaces, err) < 0)
 		return -1;
-	if (i->mother && zygote_shares(i->mother, f->namespaces))
-		return cay_fail(err, CAY_E_NOT_ENFORCEABLE, 0,
-				"the island has a namespace of its zygote's");
 	iso->degraded = 0;
 	iso->user = HOLD_USERNS;
 	iso->disk = i->kept == KEPT_IMAGE   ? HOLD_LOOP
@@ -534,14 +532,17 @@ int launcher_make_live(struct launcher *l, const struct plan *p, enum made how,
 		       struct launched *ret, struct cay_error *err)
 {
 	struct zygote_kind *k;
-	struct zygote *z;
+	struct zygote *z = NULL;
 
 	if (plan_check(p, p->size, err) < 0)
 		return -1;
 	k = how == MADE_COLD ? NULL : zygote_kind_of(l, p);
 	if (k && zygote_kind_waits(k) && how == MADE_LIVE)
 		k = NULL; /* it may never have that program */
-	z = k && !zygote_kind_waits(k) ? zygote_find(l, k) : NULL;
+	if (k && !zygote_kind_waits(k)) {
+		zygote_want(k, clock_now_ms());
+		z = zygote_find(l, k);
+	}
 	if (k && (how == MADE_SINGLE || zygote_kind_waits(k)) &&
 	    shelves_take(l, p, k, clock_now_ms(), ret))
 		return 0;

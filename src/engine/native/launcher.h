@@ -67,6 +67,7 @@ struct launcher {
 	struct zygote_kind *zygote_kinds; /* zygote.h; borrowed */
 	size_t n_zygote_kinds;
 	struct zygote *zygotes;
+	bool zygote_news;    /* since they were last tended: call zygotes_tend() */
 	uint64_t skip_steps; /* tests only: see island_steps */
 };
 

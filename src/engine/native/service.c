@@ -385,13 +385,17 @@ static void on_stock(struct loop_timer *t)
 {
 	struct service *s = t->ctx;
 	struct cay_error unused;
+	int r;
 
 	launcher_tidy(&s->launcher);
 	if (rush_count(&s->rush, clock_now_ms()) >= s->cpus) {
 		(void)loop_after(s->loop, t, RUSH_MS);
 		return;
 	}
-	if (launcher_restock(&s->launcher, NETWORKS_READY, &unused) == 0) {
+	r = launcher_restock(&s->launcher, NETWORKS_READY, &unused);
+	if (s->launcher.zygote_news)
+		(void)loop_after(s->loop, &s->tend, 0);
+	if (r == 0) {
 		(void)loop_after(s->loop, t, 0);
 		return;
 	}
@@ -404,7 +408,7 @@ static void on_tend(struct loop_timer *t)
 {
 	struct service *s = t->ctx;
 	bool news;
-	int again_ms = zygotes_tend(&s->launcher, &news);
+	int again_ms = zygotes_tend(&s->launcher, clock_now_ms(), &news);
 
 	if (news) {
 		shelves_retry(&s->launcher.shelves);

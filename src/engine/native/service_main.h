@@ -16,7 +16,7 @@ struct service_config {
 	const struct limits *maximum;     /* the operator's, for all plans; NULL: only ours */
 	struct zygote_kind *zygote_kinds; /* zygote.h: which there may be */
 	size_t n_zygote_kinds;
-	uint64_t ahead_bytes; /* what islands made ahead may take in memory */
+	uint64_t ahead_bytes; /* what islands made ahead, and zygotes, may take in memory */
 	bool may_degrade;     /* plans may go without a limit that can't be enforced */
 };
 

@@ -15,21 +15,41 @@ static bool is_of_waiters(const struct shelf *f)
 	return f->kind && zygote_kind_waits(f->kind);
 }
 
-/* What each of its islands takes. */
-static uint64_t cost_of(const struct shelf *f)
-{
-	return AHEAD_BYTES + (is_of_waiters(f) ? WAITER_BYTES : 0);
-}
-
 static size_t most_of(const struct shelf *f)
 {
 	return is_of_waiters(f) ? WAITERS_MAX : SHELF_MAX;
 }
 
-static bool has_room(const struct shelves *s, const struct shelf *f)
+/*
+ * What one of these takes in memory. Its cgroup knows what one that was borne has copied, and what
+ * one that waits has; the most that was seen counts, or islands would come and go as they grow.
+ */
+static uint64_t weigh(struct shelf *f, int64_t now_ms)
 {
-	return s->n_islands < AHEAD_MAX && s->memory_bytes >= cost_of(f) &&
-	       s->taken_bytes <= s->memory_bytes - cost_of(f);
+	uint64_t own = 0;
+	uint32_t unused;
+
+	if (!f->kind)
+		return AHEAD_BYTES;
+	if (f->n > 0 && now_ms - f->weighed_ms >= SHELF_WEIGH_MS) {
+		cgroup_now(&f->islands[0]->cgroup, &own, &unused);
+		f->weighed_ms = now_ms;
+	}
+	if (own > f->own_bytes)
+		f->own_bytes = own;
+	if (is_of_waiters(f))
+		return AHEAD_BYTES + (f->own_bytes > WAITER_BYTES ? f->own_bytes : WAITER_BYTES);
+	return f->own_bytes ? AHEAD_BYTES + f->own_bytes : zygote_child_bytes(f->kind);
+}
+
+/* What there is, with all zygotes. */
+static uint64_t weigh_all(struct launcher *l, int64_t now_ms)
+{
+	uint64_t sum = zygotes_bytes(l);
+
+	for (size_t n = 0; n < l->shelves.n; n++)
+		sum += l->shelves.items[n]->n * weigh(l->shelves.items[n], now_ms);
+	return sum;
 }
 
 static struct launched *take_oldest(struct shelves *s, struct shelf *f)
@@ -38,7 +58,6 @@ static struct launched *take_oldest(struct shelves *s, struct shelf *f)
 
 	memmove(f->islands, f->islands + 1, --f->n * sizeof(f->islands[0]));
 	s->n_islands--;
-	s->taken_bytes -= cost_of(f);
 	return i;
 }
 
@@ -289,38 +308,42 @@ static int make_one(struct launcher *l, struct shelf *f, struct cay_error *err)
 	image_root_let_go(&i->image);
 	f->islands[f->n++] = i;
 	l->shelves.n_islands++;
-	l->shelves.taken_bytes += cost_of(f);
 	return 0;
 }
 
-/* For a shelf that is short, where there is no room: another's, which is longer unused. */
-static bool make_room(struct shelves *s, const struct shelf *f)
+/* Of the shelf that is longest unused, and was before then; but for what was named, if spare. */
+static bool drop_unused(struct shelves *s, int64_t before_ms, bool spare)
 {
 	struct shelf *victim = NULL;
 
 	for (size_t n = 0; n < s->n; n++) {
 		struct shelf *other = s->items[n];
 
-		if (other->n > other->least && other->used_ms < f->used_ms &&
+		if (other->n > (spare ? other->least : 0) && other->used_ms < before_ms &&
 		    (!victim || other->used_ms < victim->used_ms))
 			victim = other;
 	}
 	if (!victim)
 		return false;
 	drop_oldest(s, victim);
-	victim->target = size_min(victim->target, victim->n);
+	if (victim->target > victim->least)
+		victim->target = victim->n > victim->least ? victim->n : victim->least;
 	return true;
 }
 
-/* Of those that are short, and not only because none can be made, the one last asked for. */
-static struct shelf *find_lacking(const struct shelves *s)
+/*
+ * Of those that are short, and not only because none can be made or has no room, the one last asked
+ * for.
+ */
+static struct shelf *find_lacking(const struct shelves *s, uint64_t room, int64_t now_ms)
 {
 	struct shelf *lacking = NULL;
 
 	for (size_t n = 0; n < s->n; n++) {
 		struct shelf *f = s->items[n];
 
-		if (f->n < f->target && !f->failed && (!lacking || f->used_ms > lacking->used_ms))
+		if (f->n < f->target && !f->failed && weigh(f, now_ms) <= room &&
+		    (!lacking || f->used_ms > lacking->used_ms))
 			lacking = f;
 	}
 	return lacking;
@@ -330,10 +353,16 @@ int shelves_restock(struct launcher *l, int64_t now_ms, struct cay_error *err)
 {
 	struct shelves *s = &l->shelves;
 	struct shelf *lacking, *rich = NULL;
+	uint64_t bytes;
 	int r = 1;
 
 	ease_all(s, now_ms);
-	while ((lacking = find_lacking(s)) && has_room(s, lacking)) {
+	bytes = weigh_all(l, now_ms);
+	/* A zygote has come, or they have grown. */
+	if (bytes > s->memory_bytes)
+		return drop_unused(s, INT64_MAX, true) || drop_unused(s, INT64_MAX, false) ? 0 : 1;
+	while (s->n_islands < AHEAD_MAX &&
+	       (lacking = find_lacking(s, s->memory_bytes - bytes, now_ms))) {
 		r = make_one(l, lacking, err);
 		if (r == 0)
 			return 0;
@@ -342,8 +371,10 @@ int shelves_restock(struct launcher *l, int64_t now_ms, struct cay_error *err)
 	for (size_t n = 0; n < s->n; n++)
 		if (s->items[n]->n > s->items[n]->target)
 			rich = s->items[n];
-	if (!rich)
-		return lacking && make_room(s, lacking) ? 0 : r;
+	if (!rich) {
+		lacking = find_lacking(s, UINT64_MAX, now_ms);
+		return lacking && drop_unused(s, lacking->used_ms, true) ? 0 : r;
+	}
 	drop_oldest(s, rich);
 	return 0;
 }

@@ -30,11 +30,12 @@
 
 #define SHELF_EASE_MS   5000
 #define SHELF_FORGET_MS 60000
+#define SHELF_WEIGH_MS  1000
 
 /*
- * What one takes in memory while it waits, but for an interpreter that waits on it. Measured with
- * 62 of them: 330 KiB in the kernel's slabs, 50 for page tables and stack, and 50 to 130 of its
- * own; all that its cgroup counts is the last.
+ * What one takes in memory while it waits, with no interpreter on it. Measured with 62 of them: 330
+ * KiB in the kernel's slabs, 50 for page tables and stack, and 50 to 130 of its own; all that its
+ * cgroup counts is the last.
  */
 #define AHEAD_BYTES (512u << 10)
 
@@ -47,19 +48,22 @@ struct shelf {
 	struct zygote_kind *kind;            /* who bears them: zygote.h; NULL: the launcher */
 	struct launched *islands[AHEAD_MAX]; /* the oldest first */
 	size_t n, target;
-	size_t least;     /* 0: nobody has named it */
-	int64_t used_ms;  /* when it was last asked for */
-	int64_t eased_ms; /* when it was last looked at for that */
-	bool failed;      /* none can be made at present */
-	unsigned duds;    /* found of no use, since one was good */
+	size_t least;       /* 0: nobody has named it */
+	int64_t used_ms;    /* when it was last asked for */
+	int64_t eased_ms;   /* when it was last looked at for that */
+	bool failed;        /* none can be made at present */
+	unsigned duds;      /* found of no use, since one was good */
+	uint64_t own_bytes; /* where an interpreter is: the most that one had of its own; 0: unknown
+			     */
+	int64_t weighed_ms;
 };
 
 struct shelves {
 	struct shelf *items[2 * SHELVES_MAX];
 	size_t n;
 	size_t n_islands;
-	uint64_t taken_bytes;  /* of memory_bytes, by what they take each */
-	uint64_t memory_bytes; /* what all islands may take; UINT64_MAX: not limited */
+	uint64_t memory_bytes; /* what all islands, and zygotes, may take; UINT64_MAX: all there is
+				*/
 };
 
 /* Times are of clock_now_ms(). */

@@ -170,7 +170,7 @@ void steward_main(struct island *i)
 		(void)give_up(i, &err);
 		_exit(125);
 	}
-	i->in_cgroups = cgroup_is_joined(&i->provision.ticket);
+	i->in_cgroups = cgroup_is_joined(&i->provision.ticket, 0);
 	orders_serve(i);
 	_exit(125); /* there is no last order here */
 }

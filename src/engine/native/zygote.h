@@ -30,6 +30,12 @@
 /* Islands that one zygote can have at a time; more start cold. */
 #define ZYGOTE_CHILDREN 255
 
+/*
+ * And in all. Those of one zygote have the same addresses, and the same seed of their hashes. A new
+ * one has others, and nothing that the old one may have let grow.
+ */
+#define ZYGOTE_BIRTHS 20000
+
 /* What is said by the socket that is the interpreter's standard input. */
 enum zygote_word {
 	ZYGOTE_READY = 1, /* everything is loaded */
@@ -48,6 +54,7 @@ struct zygote_message {
 	uint32_t single;   /* it is for one program */
 	/* Whether fds ride along: of its cgroup; of its image's root, as a mount. */
 	uint32_t has_cgroup, has_image;
+	uint64_t memory_bytes; /* of one that is ready: what it has to itself */
 	struct cay_error error;
 };
 
@@ -59,14 +66,19 @@ struct zygote_kind {
 	const char *set;     /* what of plan_warm() it serves */
 	const char *program; /* what of argv[0] */
 	struct plan *plan;
-	int module; /* what it loads to serve, by fd: its standard output */
+	int module;        /* what it loads to serve, by fd: its standard output */
+	size_t births_max; /* after so many another takes over: ZYGOTE_BIRTHS */
+	bool kept;         /* from the start, and for good */
 	/* Where it can't be cloned, one waits on each of its islands instead; else all is NULL. */
 	struct waiter waiter;
 
 	/* The launcher's own. */
-	bool wanted;            /* somebody asked for one */
-	uint64_t not_before_ms; /* the last one failed: the next is started no sooner */
-	unsigned failures;      /* one after the other */
+	bool wanted;           /* somebody asked for one */
+	int64_t used_ms;       /* when somebody last did */
+	int64_t not_before_ms; /* the last one failed: the next is started no sooner */
+	unsigned failures;     /* one after the other */
+	uint64_t memory_bytes; /* of the last that was ready; 0: it is not known */
+	bool crowded_out;      /* it was said that there is no room for it */
 };
 
 /* Whether its interpreters bear none, but wait. */
@@ -75,21 +87,37 @@ bool zygote_kind_waits(const struct zygote_kind *k);
 /* What a file was: another has taken its place, or it was changed, if that differs. */
 void zygote_kind_look(const struct zygote_kind *k, struct program_id *ret);
 
+/* Times are of clock_now_ms(). */
+
+/* One that was wanted by nobody for so long goes. */
+#define ZYGOTE_FORGET_MS 300000
+
+/* One that gives way to another was wanted by nobody for so long, or they would do so in turns. */
+#define ZYGOTE_YIELD_MS 30000
+
 /* The kind for this plan, or NULL: it starts cold. */
 struct zygote_kind *zygote_kind_of(struct launcher *l, const struct plan *p);
 
-/* One of this kind that is well and has room; where there is none, one is wanted from now on. */
-struct zygote *zygote_find(struct launcher *l, struct zygote_kind *k);
+/* Somebody has a program for it: where there is none, one is wanted from now on. */
+void zygote_want(struct zygote_kind *k, int64_t now_ms);
+
+/* One of this kind that is well and has room, or NULL. */
+struct zygote *zygote_find(struct launcher *l, const struct zygote_kind *k);
+
+/* What all of them take in memory, and what an island that one of this kind has borne will. */
+uint64_t zygotes_bytes(const struct launcher *l);
+uint64_t zygote_child_bytes(const struct zygote_kind *k);
 
 /* Whether it still bears: what waits on an island of one that does not is out of date. */
 bool zygote_is_well(const struct zygote *z);
 
 /*
- * Starts what is wanted, hears what those that start have to say, and ends those of no use. In how
+ * Starts what is wanted and fits into shelves.memory_bytes, before which islands made ahead give
+ * way; hears what those that start have to say, and ends those of no use. In how
  * many ms it wants to be called again; -1: when something is wanted. *ret_news: one is well now, or
- * not any more.
+ * not any more; or there is another reason to tend to them.
  */
-int zygotes_tend(struct launcher *l, bool *ret_news);
+int zygotes_tend(struct launcher *l, int64_t now_ms, bool *ret_news);
 
 /* Takes ids and a cgroup out of the zygote's for the island, before it is borne. */
 int zygote_provide(struct zygote *z, const struct plan *p, struct launched *i,
@@ -99,8 +127,12 @@ int zygote_provide(struct zygote *z, const struct plan *p, struct launched *i,
 int zygote_bear(struct zygote *z, const struct plan *p, struct launched *i, int theirs,
 		struct cay_error *err);
 
-/* Whether one of these namespaces is the zygote's own. */
-bool zygote_shares(const struct zygote *z, const uint64_t namespaces[NAMESPACES]);
+/*
+ * What the island does not say of itself, or would not be believed: that none of its namespaces is
+ * the zygote's, and that it is in its cgroups.
+ */
+int zygote_check_child(const struct launched *i, const uint64_t namespaces[NAMESPACES],
+		       struct cay_error *err);
 
 /* Waits for its end, and takes its ids back. */
 void zygote_lay_to_rest(struct launched *i);
