@@ -207,6 +207,9 @@ int launched_clear(struct launched *i, uint32_t command);
 int launched_judge(struct launched *i, const struct plan *p, const struct facts *f,
 		   struct cay_error *err);
 
+/* It is to live on: closes all that its making needed, or a quick end would. */
+void launched_settle(struct launched *i);
+
 /* Kills everything on it, at once. */
 void launched_kill(struct launched *i);
 
