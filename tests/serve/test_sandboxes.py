@@ -1,7 +1,9 @@
 """Sandboxes that live on: what stays, what ends, and who says so."""
 
 import concurrent.futures
+import contextlib
 import io
+import os
 import tarfile
 import time
 
@@ -343,3 +345,19 @@ def test_cpu_time_of_commands_side_by_side(daemon):
     assert daemon.post(f"{path}/runs", {"code": "print(1)"}).ok()["status"] == "ok"
     wait_until(lambda: daemon.get(f"/v1/runs/{neighbour}").ok()["status"] == "ok", 60, "the neighbour's end")
     daemon.delete(path).ok()
+
+
+def test_few_descriptors_each(make_daemon, root):
+    """Its socket, its end, and on cgroup v1 when memory ran out: all else goes by name. Thousands live in one launcher."""
+    daemon = make_daemon(settings="[warm]\nmemory = 0\n")  # what stands ready comes and goes
+
+    def descriptors():
+        return len(os.listdir(f"/proc/{daemon.pids()['launcher']}/fd"))
+    with daemon.sandbox() as first:  # what all of them share is there
+        first.sh("true")
+        before = descriptors()
+        with contextlib.ExitStack() as several:
+            for _ in range(10):
+                several.enter_context(daemon.sandbox())
+            wait_until(lambda: descriptors() <= before + 3 * 10, 5, "few descriptors")
+            assert descriptors() >= before + 2 * 10

@@ -29,18 +29,54 @@
 /* The island's own init is one process more than the program may have. */
 #define INIT_PIDS 1u
 
-static int write_u64(int dir, const char *file, uint64_t v)
+/*
+ * A file of its directory in one of the trees, by a path below the host's: whoever has thousands of
+ * islands has no fd for each.
+ */
+struct spot {
+	int dir;
+	char path[CGROUP_NAME_SIZE + 48];
+};
+
+#define UNIFIED CONTROLLERS /* the v2 tree itself, as one of the trees */
+
+static struct spot spot_of(const struct cgroup *c, enum controller tree, const char *file)
+{
+	bool v2 = tree == UNIFIED || c->host->v2[tree];
+	struct spot s = {.dir = v2 ? c->host->unified : c->host->dir[tree]};
+
+	(void)snprintf(s.path, sizeof(s.path), "%s/%s", c->name, file);
+	return s;
+}
+
+static int write_text(const struct cgroup *c, enum controller tree, const char *file,
+		      const char *text)
+{
+	struct spot s = spot_of(c, tree, file);
+
+	return fd_write_file_at(s.dir, s.path, text);
+}
+
+static int write_u64(const struct cgroup *c, enum controller tree, const char *file, uint64_t v)
 {
 	char text[24];
 
 	(void)snprintf(text, sizeof(text), "%llu", (unsigned long long)v);
-	return fd_write_file_at(dir, file, text);
+	return write_text(c, tree, file, text);
 }
 
-static int read_u64(int dir, const char *file, uint64_t *ret)
+static ssize_t read_text(const struct cgroup *c, enum controller tree, const char *file, char *text,
+			 size_t size)
+{
+	struct spot s = spot_of(c, tree, file);
+
+	return fd_read_text_at(s.dir, s.path, text, size);
+}
+
+static int read_u64(const struct cgroup *c, enum controller tree, const char *file, uint64_t *ret)
 {
 	char text[32];
-	ssize_t n = fd_read_text_at(dir, file, text, sizeof(text));
+	ssize_t n = read_text(c, tree, file, text, sizeof(text));
 
 	if (n < 0)
 		return (int)n;
@@ -53,7 +89,7 @@ static int read_u64(int dir, const char *file, uint64_t *ret)
 }
 
 /* "oom_kill 3" in a file of such lines; 0 if it is not there. */
-static uint64_t read_field(int dir, const char *file, const char *field)
+static uint64_t read_field_at(int dir, const char *file, const char *field)
 {
 	char text[1024];
 	size_t n = strlen(field);
@@ -72,6 +108,14 @@ static uint64_t read_field(int dir, const char *file, const char *field)
 	return 0;
 }
 
+static uint64_t read_field(const struct cgroup *c, enum controller tree, const char *file,
+			   const char *field)
+{
+	struct spot s = spot_of(c, tree, file);
+
+	return read_field_at(s.dir, s.path, field);
+}
+
 /* Kernels without swap accounting have no file for it, which only matters if there is swap. */
 static int without_swap(int r)
 {
@@ -84,51 +128,53 @@ static int without_swap(int r)
 	return first && first[1] ? r : 0;
 }
 
-static int set_memory1(int dir, uint64_t bytes)
+static int set_memory1(const struct cgroup *c, uint64_t bytes)
 {
-	int r = write_u64(dir, "memory.limit_in_bytes", bytes);
+	const enum controller k = CONTROLLER_MEMORY;
+	int r = write_u64(c, k, "memory.limit_in_bytes", bytes);
 
 	/* It may not go above the one below, which a directory from a pool has already. */
-	if (r == -EINVAL && write_u64(dir, "memory.memsw.limit_in_bytes", bytes) == 0)
-		r = write_u64(dir, "memory.limit_in_bytes", bytes);
+	if (r == -EINVAL && write_u64(c, k, "memory.memsw.limit_in_bytes", bytes) == 0)
+		r = write_u64(c, k, "memory.limit_in_bytes", bytes);
 	if (r < 0)
 		return r;
 	/*
 	 * Socket buffers count apart here, and the host's own are out of the same
 	 * total. A kernel without the file is taken as it is.
 	 */
-	r = write_u64(dir, "memory.kmem.tcp.limit_in_bytes", bytes / 4);
+	r = write_u64(c, k, "memory.kmem.tcp.limit_in_bytes", bytes / 4);
 	if (r < 0 && r != -ENOENT && r != -EOPNOTSUPP)
 		return r;
 	/* Memory and swap together: the same number leaves no swap. */
-	return without_swap(write_u64(dir, "memory.memsw.limit_in_bytes", bytes));
+	return without_swap(write_u64(c, k, "memory.memsw.limit_in_bytes", bytes));
 }
 
-static int set_memory2(int dir, uint64_t bytes)
+static int set_memory2(const struct cgroup *c, uint64_t bytes)
 {
-	int r = write_u64(dir, "memory.max", bytes);
+	const enum controller k = CONTROLLER_MEMORY;
+	int r = write_u64(c, k, "memory.max", bytes);
 
 	if (r == 0)
-		r = fd_write_file_at(dir, "memory.oom.group", "1");
+		r = write_text(c, k, "memory.oom.group", "1");
 	if (r < 0)
 		return r;
-	return without_swap(write_u64(dir, "memory.swap.max", 0));
+	return without_swap(write_u64(c, k, "memory.swap.max", 0));
 }
 
-static int set_cpu1(int dir, uint64_t quota_us)
+static int set_cpu1(const struct cgroup *c, uint64_t quota_us)
 {
-	int r = write_u64(dir, "cpu.cfs_period_us", CPU_PERIOD_US);
+	int r = write_u64(c, CONTROLLER_CPU, "cpu.cfs_period_us", CPU_PERIOD_US);
 
-	return r < 0 ? r : write_u64(dir, "cpu.cfs_quota_us", quota_us);
+	return r < 0 ? r : write_u64(c, CONTROLLER_CPU, "cpu.cfs_quota_us", quota_us);
 }
 
-static int set_cpu2(int dir, uint64_t quota_us)
+static int set_cpu2(const struct cgroup *c, uint64_t quota_us)
 {
 	char text[64];
 
 	(void)snprintf(text, sizeof(text), "%llu %llu", (unsigned long long)quota_us,
 		       CPU_PERIOD_US);
-	return fd_write_file_at(dir, "cpu.max", text);
+	return write_text(c, CONTROLLER_CPU, "cpu.max", text);
 }
 
 static uint64_t quota_us(const struct limits *l)
@@ -139,15 +185,14 @@ static uint64_t quota_us(const struct limits *l)
 static int set_limit(const struct cgroup *c, enum controller k, const struct limits *l)
 {
 	bool v2 = c->host->v2[k];
-	int dir = c->dir[k];
 
 	switch (k) {
 	case CONTROLLER_MEMORY:
-		return v2 ? set_memory2(dir, l->memory_bytes) : set_memory1(dir, l->memory_bytes);
+		return v2 ? set_memory2(c, l->memory_bytes) : set_memory1(c, l->memory_bytes);
 	case CONTROLLER_PIDS:
-		return write_u64(dir, "pids.max", l->pids + INIT_PIDS);
+		return write_u64(c, k, "pids.max", l->pids + INIT_PIDS);
 	case CONTROLLER_CPU:
-		return v2 ? set_cpu2(dir, quota_us(l)) : set_cpu1(dir, quota_us(l));
+		return v2 ? set_cpu2(c, quota_us(l)) : set_cpu1(c, quota_us(l));
 	case CONTROLLERS:
 		break;
 	}
@@ -157,16 +202,16 @@ static int set_limit(const struct cgroup *c, enum controller k, const struct lim
 /* v1 tells of OOM only to those who asked: an eventfd tied to memory.oom_control. */
 static int watch_oom1(struct cgroup *c)
 {
-	int dir = c->dir[CONTROLLER_MEMORY];
+	struct spot s = spot_of(c, CONTROLLER_MEMORY, "memory.oom_control");
 	_cleanup_(fd_closep) int event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	_cleanup_(fd_closep) int control = openat(dir, "memory.oom_control", O_RDONLY | O_CLOEXEC);
+	_cleanup_(fd_closep) int control = openat(s.dir, s.path, O_RDONLY | O_CLOEXEC);
 	char text[64];
 	int r;
 
 	if (event < 0 || control < 0)
 		return -errno;
 	(void)snprintf(text, sizeof(text), "%d %d", event, control);
-	r = fd_write_file_at(dir, "cgroup.event_control", text);
+	r = write_text(c, CONTROLLER_MEMORY, "cgroup.event_control", text);
 	if (r == 0)
 		c->oom_event = take_fd(&event);
 	return r;
@@ -188,16 +233,15 @@ static int make_dir(int parent, const char *name, int *ret)
 
 static int make_controller(struct cgroup *c, enum controller k, const struct limits *l)
 {
+	struct spot tasks = spot_of(c, k, "tasks");
 	int r;
 
-	if (c->host->v2[k]) {
-		c->dir[k] = fcntl(c->unified, F_DUPFD_CLOEXEC, 3);
-		return c->dir[k] < 0 ? -errno : set_limit(c, k, l);
-	}
-	r = make_dir(c->host->dir[k], c->name, &c->dir[k]);
-	if (r < 0)
-		return r;
-	c->tasks[k] = openat(c->dir[k], "tasks", O_WRONLY | O_CLOEXEC);
+	if (!c->host->v2[k] && mkdirat(c->host->dir[k], c->name, 0755) < 0)
+		return -errno;
+	c->has[k] = true;
+	if (c->host->v2[k])
+		return set_limit(c, k, l);
+	c->tasks[k] = openat(tasks.dir, tasks.path, O_WRONLY | O_CLOEXEC);
 	if (c->tasks[k] < 0)
 		return -errno;
 	r = set_limit(c, k, l);
@@ -246,6 +290,7 @@ int cgroup_make(const struct cgroups *host, struct cgroup *ret, struct cay_error
 	ret->host = host;
 	make_name(ret->name);
 	r = host->unified >= 0 ? make_dir(host->unified, ret->name, &ret->unified) : 0;
+	ret->has_unified = ret->unified >= 0;
 	return r < 0 ? cay_fail(err, CAY_E_NOT_ENFORCEABLE, -r, "make the cgroup %s", ret->name)
 		     : 0;
 }
@@ -263,6 +308,7 @@ int cgroup_limit(struct cgroup *c, const struct limits *limits, bool allow_degra
 			return refuse(c, (enum controller)k, r, limits, err);
 		if (r < 0)
 			fd_closep(&c->tasks[k]);
+		c->joins[k] = c->tasks[k] >= 0;
 	}
 	c->limits = *limits;
 	return 0;
@@ -270,19 +316,23 @@ int cgroup_limit(struct cgroup *c, const struct limits *limits, bool allow_degra
 
 static uint64_t read_oom_kills(const struct cgroup *c)
 {
-	int dir = c->dir[CONTROLLER_MEMORY];
+	const enum controller k = CONTROLLER_MEMORY;
 
-	if (dir < 0)
+	if (!c->has[k])
 		return 0;
-	return read_field(dir,
-			  c->host->v2[CONTROLLER_MEMORY] ? "memory.events" : "memory.oom_control",
+	return read_field(c, k, c->host->v2[k] ? "memory.events" : "memory.oom_control",
 			  "oom_kill");
 }
 
 /* cpu.stat is there in every v2 directory, with the controller or without. */
 uint64_t cgroup_dir_cpu_usec(int dir)
 {
-	return dir < 0 ? 0 : read_field(dir, "cpu.stat", "usage_usec");
+	return dir < 0 ? 0 : read_field_at(dir, "cpu.stat", "usage_usec");
+}
+
+static uint64_t cpu_usec(const struct cgroup *c)
+{
+	return c->has_unified ? read_field(c, UNIFIED, "cpu.stat", "usage_usec") : 0;
 }
 
 int cgroup_reuse(struct cgroup *c, const struct limits *limits)
@@ -295,26 +345,26 @@ int cgroup_reuse(struct cgroup *c, const struct limits *limits)
 	uint64_t event;
 
 	for (int k = 0; k < CONTROLLERS; k++) {
-		int r = c->dir[k] < 0 ? -ENOENT
-			: same[k]     ? 0
-				      : set_limit(c, (enum controller)k, limits);
+		int r = !c->has[k] ? -ENOENT
+			: same[k]  ? 0
+				   : set_limit(c, (enum controller)k, limits);
 
 		if (r < 0)
 			return r;
 	}
 	/* A live island's processes go one by one: not those of the next. */
 	if (c->host->v2[CONTROLLER_MEMORY] &&
-	    fd_write_file_at(c->dir[CONTROLLER_MEMORY], "memory.oom.group", "1") < 0)
+	    write_text(c, CONTROLLER_MEMORY, "memory.oom.group", "1") < 0)
 		return -EIO;
 	if (!c->host->v2[CONTROLLER_MEMORY])
-		(void)write_u64(c->dir[CONTROLLER_MEMORY], "memory.max_usage_in_bytes", 0);
+		(void)write_u64(c, CONTROLLER_MEMORY, "memory.max_usage_in_bytes", 0);
 	/* An OOM of the last island must not be the next one's. */
 	if (c->oom_event >= 0)
 		(void)!read(c->oom_event, &event, sizeof(event));
 	c->limits = *limits;
 	c->reused = true;
 	c->oom_kills_before = read_oom_kills(c);
-	c->cpu_usec_before = cgroup_dir_cpu_usec(c->unified);
+	c->cpu_usec_before = cpu_usec(c);
 	return 0;
 }
 
@@ -322,8 +372,8 @@ void cgroup_ticket(const struct cgroup *c, struct cgroup_ticket *ret)
 {
 	memcpy(ret->name, c->name, sizeof(ret->name));
 	for (int k = 0; k < CONTROLLERS; k++) {
-		ret->v1[k] = c->tasks[k] >= 0;
-		ret->v2[k] = c->dir[k] >= 0 && c->host->v2[k];
+		ret->v1[k] = c->joins[k];
+		ret->v2[k] = c->has[k] && c->host->v2[k];
 	}
 }
 
@@ -375,15 +425,14 @@ static uint64_t limit_in_force(const struct cgroup *c, enum controller k)
 
 	switch (k) {
 	case CONTROLLER_MEMORY:
-		(void)read_u64(c->dir[k], v2 ? "memory.max" : "memory.limit_in_bytes", &v);
+		(void)read_u64(c, k, v2 ? "memory.max" : "memory.limit_in_bytes", &v);
 		break;
 	case CONTROLLER_PIDS:
-		if (read_u64(c->dir[k], "pids.max", &v) == 0 && v != UINT64_MAX)
+		if (read_u64(c, k, "pids.max", &v) == 0 && v != UINT64_MAX)
 			v -= INIT_PIDS;
 		break;
 	case CONTROLLER_CPU:
-		if (fd_read_text_at(c->dir[k], v2 ? "cpu.max" : "cpu.cfs_quota_us", text,
-				    sizeof(text)) < 0)
+		if (read_text(c, k, v2 ? "cpu.max" : "cpu.cfs_quota_us", text, sizeof(text)) < 0)
 			break;
 		text[strcspn(text, " \n")] = '\0';
 		if (parse_u64(text, 0, UINT64_MAX / 1000, &v) == 0)
@@ -404,7 +453,7 @@ void cgroup_read_back(const struct cgroup *c, const struct limits *limits, struc
 		uint64_t v;
 
 		*how[k] = HOLD_NONE;
-		if (c->dir[k] < 0)
+		if (!c->has[k])
 			continue;
 		v = limit_in_force(c, (enum controller)k);
 		/* Memory is kept in whole pages. */
@@ -416,9 +465,9 @@ void cgroup_read_back(const struct cgroup *c, const struct limits *limits, struc
 
 void cgroup_kill(struct cgroup *c)
 {
-	if (c->unified < 0)
+	if (!c->has_unified)
 		return;
-	(void)fd_write_file_at(c->unified, "cgroup.kill", "1");
+	(void)write_text(c, UNIFIED, "cgroup.kill", "1");
 	c->killed = true;
 }
 
@@ -429,7 +478,7 @@ uint64_t cgroup_oom_kills(const struct cgroup *c)
 
 uint64_t cgroup_restart_clock(struct cgroup *c)
 {
-	uint64_t now = cgroup_dir_cpu_usec(c->unified), before = c->cpu_usec_before;
+	uint64_t now = cpu_usec(c), before = c->cpu_usec_before;
 
 	c->cpu_usec_before = now;
 	return now - before;
@@ -437,57 +486,56 @@ uint64_t cgroup_restart_clock(struct cgroup *c)
 
 uint64_t cgroup_cpu_ms(const struct cgroup *c)
 {
-	return (cgroup_dir_cpu_usec(c->unified) - c->cpu_usec_before) / 1000;
+	return (cpu_usec(c) - c->cpu_usec_before) / 1000;
 }
 
 void cgroup_usage(const struct cgroup *c, struct usage *ret)
 {
-	int memory = c->dir[CONTROLLER_MEMORY], pids = c->dir[CONTROLLER_PIDS];
-	bool v2 = c->host && c->host->v2[CONTROLLER_MEMORY];
-	double cpu_ms = (double)(cgroup_dir_cpu_usec(c->unified) - c->cpu_usec_before) / 1e3;
+	const enum controller memory = CONTROLLER_MEMORY, pids = CONTROLLER_PIDS;
+	bool v2 = c->host && c->host->v2[memory];
+	double cpu_ms = (double)(cpu_usec(c) - c->cpu_usec_before) / 1e3;
 	uint64_t v;
 
 	/* What was killed is counted here alone. */
 	if (cpu_ms > ret->cpu_ms)
 		ret->cpu_ms = cpu_ms;
 	/* Peaks that can't be set back are those of all islands the directory had. */
-	if (memory >= 0 && !(c->reused && v2) &&
-	    read_u64(memory, v2 ? "memory.peak" : "memory.max_usage_in_bytes", &v) == 0)
+	if (c->has[memory] && !(c->reused && v2) &&
+	    read_u64(c, memory, v2 ? "memory.peak" : "memory.max_usage_in_bytes", &v) == 0)
 		ret->memory_peak_bytes = v;
-	if (pids >= 0 && !c->reused && read_u64(pids, "pids.peak", &v) == 0 && v > INIT_PIDS)
+	if (c->has[pids] && !c->reused && read_u64(c, pids, "pids.peak", &v) == 0 && v > INIT_PIDS)
 		ret->processes_peak = v - INIT_PIDS;
 }
 
 void cgroup_now(const struct cgroup *c, uint64_t *ret_memory_bytes, uint32_t *ret_processes)
 {
-	int memory = c->dir[CONTROLLER_MEMORY], pids = c->dir[CONTROLLER_PIDS];
-	bool v2 = c->host && c->host->v2[CONTROLLER_MEMORY];
+	const enum controller memory = CONTROLLER_MEMORY, pids = CONTROLLER_PIDS;
+	bool v2 = c->host && c->host->v2[memory];
 	uint64_t v = 0;
 
 	*ret_memory_bytes = 0;
 	*ret_processes = 0;
-	if (memory >= 0)
-		(void)read_u64(memory, v2 ? "memory.current" : "memory.usage_in_bytes",
+	if (c->has[memory])
+		(void)read_u64(c, memory, v2 ? "memory.current" : "memory.usage_in_bytes",
 			       ret_memory_bytes);
-	if (pids >= 0 && read_u64(pids, "pids.current", &v) == 0 && v > INIT_PIDS)
+	if (c->has[pids] && read_u64(c, pids, "pids.current", &v) == 0 && v > INIT_PIDS)
 		*ret_processes = (uint32_t)(v - INIT_PIDS);
 }
 
 int cgroup_freeze(const struct cgroup *c, bool on)
 {
-	return c->unified < 0 ? -ENOTSUP
-			      : fd_write_file_at(c->unified, "cgroup.freeze", on ? "1" : "0");
+	return c->has_unified ? write_text(c, UNIFIED, "cgroup.freeze", on ? "1" : "0") : -ENOTSUP;
 }
 
 void cgroup_spare_others(const struct cgroup *c)
 {
-	if (c->dir[CONTROLLER_MEMORY] >= 0 && c->host->v2[CONTROLLER_MEMORY])
-		(void)fd_write_file_at(c->dir[CONTROLLER_MEMORY], "memory.oom.group", "0");
+	if (c->has[CONTROLLER_MEMORY] && c->host->v2[CONTROLLER_MEMORY])
+		(void)write_text(c, CONTROLLER_MEMORY, "memory.oom.group", "0");
 }
 
 bool cgroup_is_empty(const struct cgroup *c)
 {
-	return c->unified < 0 || read_field(c->unified, "cgroup.events", "populated") == 0;
+	return !c->has_unified || read_field(c, UNIFIED, "cgroup.events", "populated") == 0;
 }
 
 static bool is_ours(const char *name)
@@ -513,18 +561,25 @@ static int remove_dir(int parent, const char *name) /* NOLINT(misc-no-recursion)
 	return unlinkat(parent, name, AT_REMOVEDIR) < 0 ? -errno : 0;
 }
 
+void cgroup_let_go(struct cgroup *c)
+{
+	for (int k = 0; k < CONTROLLERS; k++)
+		fd_closep(&c->tasks[k]);
+	fd_closep(&c->unified);
+}
+
 void cgroup_remove(struct cgroup *c)
 {
-	for (int k = 0; k < CONTROLLERS; k++) {
-		fd_closep(&c->tasks[k]);
-		if (c->dir[k] >= 0 && !c->host->v2[k])
-			(void)remove_dir(c->host->dir[k], c->name);
-		fd_closep(&c->dir[k]);
-	}
+	cgroup_let_go(c);
 	fd_closep(&c->oom_event);
-	if (c->unified >= 0)
+	for (int k = 0; k < CONTROLLERS; k++) {
+		if (c->has[k] && !c->host->v2[k])
+			(void)remove_dir(c->host->dir[k], c->name);
+		c->has[k] = false;
+	}
+	if (c->has_unified)
 		(void)remove_dir(c->host->unified, c->name);
-	fd_closep(&c->unified);
+	c->has_unified = false;
 	c->name[0] = '\0';
 }
 

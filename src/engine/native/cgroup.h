@@ -33,8 +33,10 @@ struct cgroups {
 struct cgroup {
 	const struct cgroups *host;
 	char name[CGROUP_NAME_SIZE]; /* "" until made */
-	int unified;                 /* v2: where the island is born; -1: none */
-	int dir[CONTROLLERS];        /* -1: this controller is not used */
+	bool has_unified;            /* there is a v2 directory */
+	bool has[CONTROLLERS];       /* this controller is used: there is a directory */
+	bool joins[CONTROLLERS];     /* v1: the island joins it by tasks */
+	int unified;                 /* v2: where the island is born; -1: none, or let go */
 	int tasks[CONTROLLERS];      /* v1: the island writes 0 here; -1 */
 	int oom_event;               /* readable on OOM (v1); -1 */
 	struct limits limits;        /* as set */
@@ -68,19 +70,23 @@ void cgroups_below_remove(struct cgroups_below *b);
 /* So that its owner (0: nobody else is) may put a process into it by clone3(). 0 or -errno. */
 int cgroup_open_birth(const struct cgroup *c, uid_t owner);
 
-#define CGROUP_NONE       \
-	((struct cgroup){ \
-		.unified = -1, .dir = {-1, -1, -1}, .tasks = {-1, -1, -1}, .oom_event = -1})
+#define CGROUP_NONE ((struct cgroup){.unified = -1, .tasks = {-1, -1, -1}, .oom_event = -1})
 
 /*
  * In two parts, so that the second, which takes longer, can run while the
  * island already sets itself up: the directory to be born in, and then the
  * limits. A limit that can't be had is CAY_E_NOT_ENFORCEABLE, unless
- * allow_degraded; then its dir stays -1. cgroup_remove() in any case.
+ * allow_degraded; then it has none. cgroup_remove() in any case.
  */
 int cgroup_make(const struct cgroups *host, struct cgroup *ret, struct cay_error *err);
 int cgroup_limit(struct cgroup *c, const struct limits *limits, bool allow_degraded,
 		 struct cay_error *err);
+
+/*
+ * An island that lives on needs none of the fds by which it was made: all else goes by its name.
+ * It can't be used again then.
+ */
+void cgroup_let_go(struct cgroup *c);
 
 /*
  * For a pool: makes the directories of an island that is gone ready for the

@@ -23,12 +23,19 @@
  * forks. On v2 joining waits for an RCU grace period (some ms), as there is no other
  * way for a process that is born behind the filter, which has no clone3().
  */
-static int parent_of(const struct cgroup *c, bool *ret_v2)
+static int tree_of(const struct cgroup *c, bool *ret_v2)
 {
-	int pids = c->dir[CONTROLLER_PIDS];
+	*ret_v2 = !c->has[CONTROLLER_PIDS] || c->host->v2[CONTROLLER_PIDS];
+	if (!*ret_v2)
+		return c->host->dir[CONTROLLER_PIDS];
+	return c->has_unified ? c->host->unified : -1;
+}
 
-	*ret_v2 = pids < 0 || c->host->v2[CONTROLLER_PIDS];
-	return *ret_v2 ? c->unified : pids;
+#define PATH_SIZE (CGROUP_NAME_SIZE + sizeof(((struct command_cgroup *)NULL)->name))
+
+static void path_below(const struct cgroup *c, const char *name, char ret[PATH_SIZE])
+{
+	(void)snprintf(ret, PATH_SIZE, "%s/%s", c->name, name);
 }
 
 void command_cgroup_close(struct command_cgroup *m)
@@ -39,36 +46,46 @@ void command_cgroup_close(struct command_cgroup *m)
 	fd_closep(&m->dir);
 }
 
-static int make_dir(int parent, const char *name)
+static int make_dir(const struct cgroup *c, int tree, const char *name)
 {
+	char path[PATH_SIZE];
 	int dir, saved;
 
-	if (mkdirat(parent, name, 0755) < 0)
+	path_below(c, name, path);
+	if (mkdirat(tree, path, 0755) < 0)
 		return -errno;
-	dir = cgroup_open_dir(parent, name);
+	dir = cgroup_open_dir(tree, path);
 	saved = errno;
 	if (dir >= 0)
 		return dir;
-	(void)unlinkat(parent, name, AT_REMOVEDIR);
+	(void)unlinkat(tree, path, AT_REMOVEDIR);
 	return -saved;
+}
+
+static int remove_dir(const struct cgroup *c, int tree, const char *name)
+{
+	char path[PATH_SIZE];
+
+	path_below(c, name, path);
+	return unlinkat(tree, path, AT_REMOVEDIR) < 0 && errno != ENOENT ? -errno : 0;
 }
 
 int command_cgroup_make(const struct cgroup *c, uint32_t number, bool metered,
 			struct command_cgroup *ret)
 {
-	int parent = parent_of(c, &ret->v2), r = 0;
+	int tree = tree_of(c, &ret->v2), r = 0;
 
 	ret->dir = ret->meter = -1;
-	if (parent < 0)
+	if (tree < 0)
 		return -ENOTSUP;
 	(void)snprintf(ret->name, sizeof(ret->name), COMMAND_CGROUP "%u", number);
-	ret->dir = make_dir(parent, ret->name);
+	ret->dir = make_dir(c, tree, ret->name);
 	if (ret->dir < 0)
 		return ret->dir;
 	if (ret->v2)
 		ret->meter = ret->dir;
-	else if (metered && c->unified >= 0)
-		ret->meter = r = make_dir(c->unified, ret->name);
+	else if (metered && c->has_unified)
+		ret->meter = r = make_dir(c, c->host->unified, ret->name);
 	if (r >= 0)
 		return 0;
 	(void)command_cgroup_remove(c, ret);
@@ -153,15 +170,15 @@ void command_cgroup_kill(const struct command_cgroup *m)
 int command_cgroup_remove(const struct cgroup *c, struct command_cgroup *m)
 {
 	bool v2;
-	int parent = parent_of(c, &v2);
+	int tree = tree_of(c, &v2), r = 0;
 
 	if (m->dir < 0)
 		return 0;
-	if (m->meter >= 0 && m->meter != m->dir &&
-	    unlinkat(c->unified, m->name, AT_REMOVEDIR) < 0 && errno != ENOENT)
-		return -errno;
-	if (unlinkat(parent, m->name, AT_REMOVEDIR) < 0 && errno != ENOENT)
-		return -errno;
-	command_cgroup_close(m);
-	return 0;
+	if (m->meter >= 0 && m->meter != m->dir)
+		r = remove_dir(c, c->host->unified, m->name);
+	if (r == 0)
+		r = remove_dir(c, tree, m->name);
+	if (r == 0)
+		command_cgroup_close(m);
+	return r;
 }

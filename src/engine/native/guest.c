@@ -514,7 +514,7 @@ static int start_timers(struct command *c, uint64_t timeout_ms)
 	struct loop *l = c->guest->service->loop;
 	int r = loop_after(l, &c->deadline, timeout_ms);
 
-	if (r == 0 && c->cpu_time_ms && c->guest->island.cgroup.unified >= 0)
+	if (r == 0 && c->cpu_time_ms && c->guest->island.cgroup.has_unified)
 		r = loop_after(l, &c->tick, CPU_TICK_MS);
 	return r;
 }

@@ -393,7 +393,7 @@ int launched_judge(struct launched *i, const struct plan *p, const struct facts 
 	    note_degraded(iso, p->allow_degraded, "disk", iso->disk, err) < 0)
 		return -1;
 	/* Without a cgroup only each process alone is counted, by its rlimit. */
-	if (p->limits.cpu_time_ms && i->cgroup.unified < 0 &&
+	if (p->limits.cpu_time_ms && !i->cgroup.has_unified &&
 	    note_degraded(iso, p->allow_degraded, "cpu_time", HOLD_NONE, err) < 0)
 		return -1;
 	return 0;
@@ -622,9 +622,15 @@ int launched_go(struct launched *i, struct cay_error *err)
 	return r < 0 ? cay_fail(err, CAY_E_ENGINE, -r, "start the program") : 0;
 }
 
+void launched_settle(struct launched *i)
+{
+	cgroup_let_go(&i->cgroup);
+	fd_closep(&i->mounts);
+}
+
 void launched_kill(struct launched *i)
 {
-	if (i->bare && i->cgroup.unified < 0) {
+	if (i->bare && !i->cgroup.has_unified) {
 		bare_ask_to_end(i);
 		return;
 	}

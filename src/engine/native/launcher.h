@@ -225,6 +225,9 @@ int launched_judge(struct launched *i, const struct plan *p, const struct facts 
  */
 uint64_t launched_cpu_us(const struct launched *i, uint64_t all_us);
 
+/* It is to live on: closes all that its making needed, or a quick end would. */
+void launched_settle(struct launched *i);
+
 /* Kills everything on it, at once. */
 void launched_kill(struct launched *i);
 

@@ -93,6 +93,8 @@ int service_make(struct service *s, uint32_t number, uint32_t flags, const struc
 	if (!g)
 		return -1;
 	cgroup_spare_others(&g->island.cgroup);
+	if (!g->own) /* a run's ends soon, and what it has is used again */
+		launched_settle(&g->island);
 	r = guest_watch(g);
 	if (r < 0) {
 		guest_drop(g);

@@ -218,10 +218,10 @@ void stock_drop_cgroups(struct launcher *l, const struct cgroups *host)
 
 void stock_give_cgroup(struct launcher *l, struct cgroup *c)
 {
-	bool whole = l && c->limits.pids != 0 && !c->killed;
+	bool whole = l && c->limits.pids != 0 && !c->killed && c->has_unified == (c->unified >= 0);
 
 	for (int k = 0; k < CONTROLLERS; k++)
-		whole = whole && c->dir[k] >= 0;
+		whole = whole && c->has[k] && c->joins[k] == (c->tasks[k] >= 0);
 	if (whole && l->n_spare < l->max_spare)
 		l->spare[l->n_spare++] = *c;
 	else
