@@ -108,14 +108,19 @@ def move(fd, *places):
     return os.dup(fd)
 
 
+def no_stdin():
+    null = os.open(os.devnull, os.O_RDWR)
+    if null:
+        dup2(null, 0)
+        os.close(null)
+
+
 class Channel:
     def __init__(self):
         self.fd = move(0, 1000, 240, 60)
         self.lock = _thread.allocate_lock()
         self.pending = bytearray()
-        null = os.open(os.devnull, os.O_RDWR)
-        dup2(null, 0)
-        os.close(null)
+        no_stdin()
 
     def leave(self):
         """In a process that was forked off: the channel is its parent's."""
@@ -246,6 +251,13 @@ def displayhook(value):
 
 # Streams
 
+def is_usable(stream):
+    try:
+        return callable(stream.write) and not stream.closed
+    except Exception:  # no stream, or one that was taken apart
+        return False
+
+
 class Stream:
     """sys.stdout or sys.stderr, which cells may close, replace or lead elsewhere."""
     def __init__(self, name, fd, *places):
@@ -282,9 +294,8 @@ class Stream:
         if self.identify() != self.identity:
             dup2(self.kept, self.fd)
             self.flush()
-        now = getattr(sys, self.name, None)
-        if not hasattr(now, "write") or getattr(now, "closed", False):
-            if self.own.closed:
+        if not is_usable(getattr(sys, self.name, None)):
+            if not is_usable(self.own):
                 self.open()
             setattr(sys, self.name, self.own)
 
@@ -304,20 +315,11 @@ def restore():
     flush()
     for stream in streams:
         stream.restore()
-    if getattr(sys.stdin, "closed", True):
-        if fstat_fails(0):
-            dup2(os.open(os.devnull, os.O_RDWR), 0)
+    if not is_usable(getattr(sys, "stdin", None)):
+        no_stdin()
         sys.stdin = open(0, closefd=False)
     if sys.getrecursionlimit() < 200:
         sys.setrecursionlimit(1000)
-
-
-def fstat_fails(fd):
-    try:
-        fstat(fd)
-    except OSError:
-        return True
-    return False
 
 
 # Imports. A finder in sys.meta_path would do, but warm starts give modules only as long as it is untouched.
@@ -434,14 +436,20 @@ def compiled(code, name):
     return codes, show
 
 
-def execute(code, name):
-    codes, show = compiled(code, name)
+def evaluate(codes):
+    """Runs what compiled() has made; the value of the last one."""
+    if any(code.co_flags & COROUTINE for code in codes):
+        load("await")
+        return run_awaiting(codes)
     value = None
     for code in codes:
         value = eval(code, ns)
-        if code.co_flags & COROUTINE:
-            load("await")
-            value = wait_for(value)
+    return value
+
+
+def execute(code, name):
+    codes, show = compiled(code, name)
+    value = evaluate(codes)
     if show:
         show_figures()
         sys.displayhook(value)
@@ -455,6 +463,7 @@ def show_figures():
 
 def attempt(code, name):
     """Runs a cell; returns what it has raised."""
+    failure = None
     try:
         try:
             _signal.signal(_signal.SIGINT, _signal.default_int_handler)
@@ -466,12 +475,13 @@ def attempt(code, name):
                     note(f"{State.unseen} results were left out: the limit is {CELL_BUNDLES}")
         except BaseException as error:
             failure = error
-        else:
-            failure = None
         _signal.signal(_signal.SIGINT, between_cells)
     except KeyboardInterrupt as error:  # it came at the very end
         failure = error
-    return failure
+    try:
+        return failure
+    finally:
+        failure = None  # its traceback has this frame, and would keep alive all that the cell's had
 
 
 def between_cells(*_):

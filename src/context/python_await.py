@@ -10,9 +10,18 @@ def event_loop():
     return State.loop
 
 
-def wait_for(coroutine):
+async def evaluate_awaiting(codes):
+    value = None
+    for code in codes:
+        value = eval(code, ns)
+        if code.co_flags & COROUTINE:
+            value = await value
+    return value
+
+
+def run_awaiting(codes):
     loop = event_loop()
-    task = loop.create_task(coroutine)
+    task = loop.create_task(evaluate_awaiting(codes))
     try:
         return loop.run_until_complete(task)
     except KeyboardInterrupt:
@@ -21,6 +30,9 @@ def wait_for(coroutine):
         task.cancel()
         try:
             loop.run_until_complete(task)
-        except asyncio.CancelledError as cancelled:  # it knows where the cell was
-            raise KeyboardInterrupt().with_traceback(cancelled.__traceback__) from None
+        except asyncio.CancelledError as cancelled:
+            # It knows where the cell was; before 3.11 the one does that it was made of.
+            inner = cancelled.__context__
+            where = inner if isinstance(inner, asyncio.CancelledError) else cancelled
+            raise KeyboardInterrupt().with_traceback(where.__traceback__) from None
         raise

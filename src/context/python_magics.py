@@ -22,27 +22,23 @@ ALIASES = ("ls", "ll", "cat", "cp", "mv", "rm", "mkdir", "rmdir", "man", "less",
 
 class UsageError(Exception):
     """A magic that is not there, or that was called in a wrong way."""
-
-
-def call(mark, rest):
-    rest = rest.replace("\\\n", " ").strip()
-    if mark == "%":
-        name, _, line = rest.partition(" ")
-        return f"__cay__.line({name!r}, {line.strip()!r})"
-    return f"__cay__.command({rest!r})"
+    __module__ = "builtins"
 
 
 def translated_line(found):
     """What stands for a magic, over as many lines."""
-    mark, rest, target = found["mark"], found["rest"], found["target"]
-    if target or mark == "!!":
-        code = f"__cay__.lines({rest.lstrip().strip()!r})" if mark[0] == "!" else call(mark, rest)
+    mark, target = found["mark"], found["target"]
+    rest = found["rest"].replace("\\\n", " ").strip()
+    if mark == "%":
+        name, _, line = rest.partition(" ")
+        code = f"__cay__.line({name!r}, {line.strip()!r})"
     else:
-        code = call(mark, rest)
-    return found["indent"] + (f"{target} = " if target else "") + code + "\n" * rest.count("\n")
+        code = f"__cay__.{'lines' if target or mark == '!!' else 'command'}({rest!r})"
+    return found["indent"] + (f"{target} = " if target else "") + code + "\n" * found["rest"].count("\n")
 
 
 def translate(code):
+    builtins.__cay__ = Magics
     cell = CELL.fullmatch(code)
     if cell:
         return f"__cay__.cell({cell['name']!r}, {cell['line'].strip()!r}, {cell['body']!r})"
@@ -64,7 +60,6 @@ def translate(code):
         begins = bool(token["newline"]) and depth <= 0
         out.append(token[0])
         at = token.end()
-    builtins.__cay__ = Magics
     return "".join(out)
 
 
@@ -111,23 +106,12 @@ def shell(command):
     system(["/bin/sh", "-c", command])
 
 
-def own(code, name=None):
-    """Compiles and runs what a magic was given; the value of its last expression."""
-    State.magic = getattr(State, "magic", 0) + 1
-    name = name or f"Cell In[{State.cells}] magic {State.magic}"
+def own(code):
+    """compiled(), of code that a magic was given. It has a cell's number of its own, so that tracebacks quote it."""
+    State.cells += 1
+    name = f"Cell In[{State.cells}]"
     remember(name, code)
-    codes, show = compiled(code, name)
-    return codes, show
-
-
-def value_of_code(codes):
-    value = None
-    for code in codes:
-        value = eval(code, ns)
-        if code.co_flags & COROUTINE:
-            load("await")
-            value = wait_for(value)
-    return value
+    return compiled(code, name)
 
 
 def duration(seconds, digits=3):
@@ -158,7 +142,7 @@ def magic_time(line, body=None):
     codes, show = own(line if body is None else body)
     before, begun = os.times(), time_now()
     try:
-        value = value_of_code(codes)
+        value = evaluate(codes)
     finally:
         wall, after = time_now() - begun, os.times()
         user, kernel = after.user - before.user, after.system - before.system
@@ -309,7 +293,7 @@ def magic_capture(line, body):
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         codes, _ = own(body)
-        value_of_code(codes)
+        evaluate(codes)
     if line:
         import types
         ns[line.split()[-1]] = types.SimpleNamespace(stdout=out.getvalue(), stderr=err.getvalue())
