@@ -57,7 +57,8 @@ class State:
 def load(part):
     """Makes the names of a part this file's. Interrupted, it does it again next time."""
     if part in PARTS:
-        exec(compile(PARTS[part], SOURCE, "exec"), globals())
+        text = PARTS[part]  # or its code: where warm starts have compiled it
+        exec(compile(text, SOURCE, "exec") if type(text) is str else text, globals())
         PARTS.pop(part, None)
 
 

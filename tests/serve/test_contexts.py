@@ -298,10 +298,47 @@ def test_what_only_waits_is_not_busy(daemon):
         wait_until(lambda: sandbox.request("GET").status == 410, 10, "the end of the idle sandbox")
 
 
+# Other languages
+
+def test_node_remembers(sandbox):
+    js = {"language": "node", "context": "js"}
+    assert cell(sandbox, "const a = 20; console.log('made')", **js).ok()["stdout"] == "made\n"
+    assert value(sandbox, "const b = await Promise.resolve(22); a + b", **js) == "42"
+    r = cell(sandbox, "throw new TypeError('no')", **js).ok()
+    assert r["exception"]["name"] == "TypeError" and r["status"] == "failed" and not r["state_lost"]
+    with under_way(sandbox, "for (;;);", **js) as answers:
+        say(sandbox, "interrupt", "js").ok(202)
+    assert answers[0].ok()["status"] == "failed" and value(sandbox, "a", **js) == "20"
+    r = cell(sandbox, "for (;;);", limits={"timeout": "1s"}, **js).ok()
+    assert r["status"] == "timeout" and not r["state_lost"]
+    assert cell(sandbox, "process.reallyExit(3)", **js).ok()["state_lost"]
+    assert cell(sandbox, "a", **js).ok()["exception"]["name"] == "ReferenceError"
+
+
+def test_bash_remembers(sandbox):
+    sh = {"language": "bash", "context": "sh"}
+    cell(sandbox, "cd /tmp; x=1; f() { echo $x; }; export Y=2", **sh).ok()
+    r = cell(sandbox, "pwd; f; printenv Y; echo oops >&2; false", **sh).ok()
+    assert r["stdout"] == "/tmp\n1\n2\n" and r["stderr"] == "oops\n"
+    assert r["exit_code"] == 1 and r["status"] == "failed" and r["exception"] is None
+    with under_way(sandbox, "sleep 60", **sh) as answers:
+        time.sleep(0.3)
+        say(sandbox, "interrupt", "sh").ok(202)
+    assert answers[0].ok()["exit_code"] == 130 and not answers[0].json["state_lost"]
+    assert cell(sandbox, "f", **sh).ok()["stdout"] == "1\n"
+    r = cell(sandbox, "sleep 60", limits={"timeout": "1s"}, **sh).ok()
+    assert r["status"] == "timeout" and not r["state_lost"]
+    r = cell(sandbox, "kill -9 $$", **sh).ok()
+    assert r["status"] == "signal" and r["signal"] == 9 and r["state_lost"]
+    assert cell(sandbox, "echo [$x]", **sh).ok()["stdout"] == "[]\n"
+
+
 # What is asked for
 
-def test_a_context_has_one_environment(sandbox):
+def test_a_context_has_one_language_and_environment(sandbox):
     cell(sandbox, "x = 1").ok()
+    refused = cell(sandbox, "1", language="bash")
+    assert refused.status == 409 and "another language" in refused.json["error"]["message"]
     assert cell(sandbox, "1", env={"A": "b"}).status == 409
 
 
@@ -324,6 +361,7 @@ def test_files_go_in_and_out_with_a_cell(sandbox):
     ({"context": "../x", "code": "1"}, 400, "name"),
     ({"context": "", "code": "1"}, 400, "name"),
     ({"context": "main", "code": "1", "language": "ruby"}, 422, "ruby"),
+    ({"context": "main", "code": "\0", "language": "bash"}, 400, "NUL"),
     ({"rich": True, "code": "1", "language": "ruby"}, 422, "ruby"),
 ])
 def test_what_a_context_is_not_for(sandbox, body, status, word):
