@@ -1,5 +1,6 @@
 """Interpreters that remember: contexts of a sandbox, and code whose values are shown."""
 
+import base64
 import contextlib
 import json
 import threading
@@ -296,6 +297,113 @@ def test_what_only_waits_is_not_busy(daemon):
         cell(sandbox, "x = 1").ok()
         assert sandbox.show()["busy"] == 0
         wait_until(lambda: sandbox.request("GET").status == 410, 10, "the end of the idle sandbox")
+
+
+# The sandbox around it
+
+def test_out_of_memory_is_of_one_context(make_daemon):
+    daemon = make_daemon()
+    with daemon.sandbox(limits={"memory": "300m"}) as sandbox:
+        cell(sandbox, "x = 1", "other").ok()
+        r = cell(sandbox, "a = []\nwhile True: a.append(bytearray(10_000_000))").ok()
+        assert r["status"] == "out_of_memory" and r["state_lost"] and "memory limit" in r["message"]
+        assert value(sandbox, "x", "other") == "1"
+        assert cell(sandbox, "a").ok()["exception"]["name"] == "NameError"
+        # A program that a cell starts is not the cell.
+        eat = "a=$(head -c 400000000 /dev/zero | tr '\\\\0' x)"
+        cell(sandbox, f"import subprocess; y = subprocess.run(['bash', '-c', {eat!r}]).returncode").ok()
+        assert value(sandbox, "y != 0") == "True" and value(sandbox, "x", "other") == "1"
+        # Nor is what another command eats.
+        assert sandbox.run("bash", eat)["status"] in ("out_of_memory", "signal", "failed")
+        assert value(sandbox, "y != 0") == "True" and value(sandbox, "x", "other") == "1"
+
+
+def test_many_small_programs_out_of_memory(make_daemon):
+    """PID 1, which may be an interpreter, is none of those that go."""
+    daemon = make_daemon()
+    with daemon.sandbox(limits={"memory": "300m", "pids": 100}) as sandbox:
+        cell(sandbox, "x = 1").ok()
+        code = "for i in $(seq 40); do (a=$(head -c 8000000 /dev/zero | tr '\\0' x); sleep 5) & done; wait"
+        sandbox.run("bash", code, limits={"timeout": "30s"})
+        assert sandbox.show()["state"] == "live" and sandbox.sh("echo here")["stdout"] == "here\n"
+
+
+def test_pause_holds_a_cell_and_its_time(make_daemon):
+    daemon = make_daemon()
+    with daemon.sandbox() as sandbox:
+        cell(sandbox, "x = 1").ok()
+        with under_way(sandbox, "import time\nfor _ in range(300): time.sleep(0.01)\n'slept'") as answers:
+            sandbox.request("POST", "/pause").ok()
+            assert cell(sandbox, "1").status == 409 and say(sandbox, "restart").status == 409
+            time.sleep(1)
+            sandbox.request("POST", "/resume").ok()
+        assert answers[0].ok()["results"] == [{"text/plain": "'slept'"}] and value(sandbox, "x") == "1"
+        with under_way(sandbox, "import time; time.sleep(60)", limits={"timeout": "2s"}) as answers:
+            sandbox.request("POST", "/pause").ok()
+            time.sleep(5)  # past its time, and its grace
+            assert not answers
+            sandbox.request("POST", "/resume").ok()
+        assert answers[0].ok()["status"] == "timeout" and not answers[0].json["state_lost"]
+        assert value(sandbox, "x") == "1"
+
+
+def test_a_persistent_sandbox_forgets_and_says_so(make_daemon):
+    daemon = make_daemon()
+    with daemon.sandbox(persistent=True, idle_timeout="2s") as sandbox:
+        cell(sandbox, "x = 1; open('kept', 'w').write('here')").ok()
+        wait_until(lambda: sandbox.show()["state"] == "stopped", 15, "its stop")
+        assert context(sandbox)["state"] == "ended"
+        r = cell(sandbox, "open('kept').read()").ok()
+        assert r["results"] == [{"text/plain": "'here'"}] and "stopped (idle)" in r["notes"][0]
+        assert cell(sandbox, "x").ok()["exception"]["name"] == "NameError"
+        wait_until(lambda: sandbox.show()["state"] == "stopped", 15, "its stop")
+        assert say(sandbox, "restart").ok()["state"] == "starting"  # which wakes it
+        assert value(sandbox, "1") == "1"
+        daemon.restart()
+        assert contexts(sandbox) == {}
+        assert value(sandbox, "open('kept').read()") == "'here'"
+
+
+def test_the_launchers_end_is_a_cells(make_daemon):
+    daemon = make_daemon()
+    with daemon.sandbox() as sandbox:
+        with stream(sandbox, "import time; time.sleep(600)", limits={"timeout": "500s"}) as events:
+            events.until("start")
+            daemon.expect_errors = True
+            daemon.kill9("launcher")
+            got = list(events)
+        assert not got or got[-1][0] in ("result", "error")
+
+
+def test_warm_contexts(make_daemon):
+    """From the zygote of the science set, by a sandbox that is borne by it."""
+    daemon = make_daemon()
+    with daemon.sandbox():
+        pass  # the first one makes the zygote wanted
+
+    def is_warm():
+        with daemon.sandbox() as sandbox:
+            return cell(sandbox, "1").ok()["start"] == "warm:science"
+    wait_until(is_warm, 30, "a sandbox that is borne")
+    with daemon.sandbox() as sandbox:
+        r = cell(sandbox, "import pandas as pd\npd.DataFrame({'a': [1, 2]})").ok()
+        assert r["start"] == "warm:science" and context(sandbox)["start"] == "warm:science"
+        assert "<table" in r["results"][0]["text/html"] and "a" in r["results"][0]["text/plain"]
+        r = cell(sandbox, "import matplotlib.pyplot as plt\nplt.plot([1, 2]); plt.show()").ok()
+        assert base64.b64decode(r["results"][0]["image/png"]).startswith(b"\x89PNG")
+        # A fork of PID 1 is no relative of other contexts, nor of its parent's memory.
+        assert value(sandbox, "import os; os.getppid()") == "1"
+        assert cell(sandbox, "pd", "other").ok()["exception"]["name"] == "NameError"
+        assert sandbox.sh("cat /proc/1/comm; cat /proc/1/maps 2>&1 | head -c 60")["stdout"].startswith("cay\n")
+        # Other languages start as ever.
+        assert sandbox.sh("echo $0")["start"] == "cold" and sandbox.python("1")["start"] == "warm:science"
+        assert cell(sandbox, "1", "js", language="node").ok()["start"] == "cold"
+    with daemon.sandbox(cold=True) as sandbox:
+        assert cell(sandbox, "1").ok()["start"] == "cold"
+    with daemon.sandbox(limits={"memory": "128m"}) as sandbox:
+        assert cell(sandbox, "1").ok()["start"] == "cold"
+    r = daemon.run("import pandas as pd; pd.DataFrame({'a': [1]})", rich=True)
+    assert "text/html" in r["results"][0] and r["start"] in ("cold", "warm:science")
 
 
 # Other languages
