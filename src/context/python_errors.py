@@ -6,7 +6,7 @@ import traceback
 TEXT_MAX = 256 << 10  # characters of an exception's value, and of its traceback
 
 # What traceback makes of a frame in a cell: its file's name is the cell's, the module has no name.
-CELL_LINE = re.compile(r'^(\W*)File "(Cell In\[\d+\])", line (\d+)(?:, in (?:<module>|<cell line: \d+>))?(?=$|,)', re.M)
+CELL_LINE = re.compile(r'^(\W*)File "(Cell In\[\d+\](?: %+\w+)?)", line (\d+)(?:, in (?:<module>|<cell line: \d+>))?(?=$|,)', re.M)
 
 
 def shortened(text):
