@@ -255,6 +255,7 @@ static void on_ready(struct sandbox *s, const struct service_report *r)
 
 	s->stands = true;
 	s->isolation = r->isolation;
+	s->warm = r->warm;
 	s->last_used_ms = clock_wall_ms();
 	/* What is not remembered would be removed by the next start. */
 	if (sandbox_keep(s, &err) < 0 && s->body->persistent) {
