@@ -69,7 +69,7 @@ void job_cancel(struct job *j, enum cause cause, int by)
 		j->watched.cause = cause;
 		j->watched.signal = by;
 	}
-	if (j->step == STEP_PUT || j->step == STEP_MAKE)
+	if (j->step == STEP_PUT || j->step == STEP_MAKE || j->step == STEP_TICK)
 		job_go_on(j);
 	else if (j->step == STEP_CELL)
 		job_cell_cancel(j, cause);
@@ -211,8 +211,19 @@ static int after_compile(struct job *j, struct cay_error *err)
 	return j->status != 0 ? 1 : launch(j, STEP_MAIN, err);
 }
 
+/* Until the clock of files has gone on: what was put there is as old as it was then. */
+static int await_tick(struct job *j)
+{
+	j->step = STEP_TICK;
+	if (!j->since)
+		j->since = clock_file_now_ns();
+	return loop_after(j->place.loop, &j->next, 1);
+}
+
 static int begin_program(struct job *j, struct cay_error *err)
 {
+	if (job_gets_new(j) && !j->order.context && (!j->since || !clock_file_is_over(j->since)))
+		return await_tick(j);
 	if (j->order.context) {
 		job_cell_begin(j);
 		return 0;
@@ -251,6 +262,7 @@ static int step_on(struct job *j, struct cay_error *err)
 	case STEP_MAKE:
 		return job_has_files(j) ? job_put(j, err) : begin_program(j, err);
 	case STEP_PUT:
+	case STEP_TICK:
 		return begin_program(j, err);
 	case STEP_COMPILE:
 		return after_compile(j, err);

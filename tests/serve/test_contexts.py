@@ -478,6 +478,26 @@ def test_files_go_in_and_out_with_a_cell(sandbox):
     assert [(f["path"], f["data"]) for f in r["files"]] == [("out.txt", "QUJD")]
 
 
+def test_everything_new_comes_back(sandbox, daemon):
+    """By "*": what was made or changed since the run began, wherever in the workspace, and nothing else."""
+    make = "import os; os.makedirs('d/e', exist_ok=True); open('d/e/new', 'w').write('n'); open('old', 'a').write('+')"
+    for _ in range(5):
+        sandbox.sh("rm -rf *; echo -n old >old; echo kept >kept; mkdir -p d; echo kept >d/kept")
+        for way in ({}, {"context": "main"}, {"rich": True}):
+            r = sandbox.python(make, files=[{"path": "put", "text": "p"}], get=["*"], **way)
+            assert sorted(f["path"] for f in r["files"]) == ["d/e/new", "old"], way
+    r = sandbox.python("1", files=[{"path": "put", "text": "p"}], get=["*", "kep?"])
+    assert [f["path"] for f in r["files"]] == ["kept"]
+    for way in ({}, {"rich": True}):
+        r = daemon.run(make, files=[{"path": "put", "text": "p"}], get=["*"], **way)
+        assert sorted(f["path"] for f in r["files"]) == ["d/e/new", "old"]
+
+
+def test_what_is_new_is_bounded(sandbox):
+    answer = cell(sandbox, "open('a', 'w').truncate(70_000_000)", get=["*"])
+    assert answer.status == 413 and value(sandbox, "1") == "1"
+
+
 @pytest.mark.parametrize("body, status, word", [
     ({"context": "main", "argv": ["true"]}, 400, "code alone"),
     ({"context": "main", "code": "1", "args": ["a"]}, 400, "arguments"),
