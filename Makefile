@@ -42,7 +42,7 @@ integration: all build-test/build.ninja
 	@ninja -C build-test --quiet tests/fault tests/resident tests/api_server tests/lay_wires tests/plain_warm.so
 	@CAY_BIN=$(CURDIR)/build/cay /usr/bin/python3 -m pytest -q -p no:cacheprovider \
 		tests/house tests/integration tests/conformance tests/api tests/serve tests/programs tests/egress tests/images \
-		tests/escape tests/faults tests/places tests/vm tests/warm $(TESTS)
+		tests/escape tests/faults tests/places tests/vm tests/warm tests/context $(TESTS)
 
 # The attacks alone, with a line about each; writes README's table of them.
 attacks: all

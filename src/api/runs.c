@@ -21,6 +21,7 @@
 #include "session/sandbox.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -129,6 +130,13 @@ static bool on_output(struct job *j, enum stream s, const char *data, size_t len
 	return run_stream_output(&e->stream, s, data, len);
 }
 
+static void on_shown(struct job *j, const char *what, const struct json *data)
+{
+	struct run_entry *e = job_ctx(j);
+
+	run_stream_tell(&e->stream, what, data);
+}
+
 static void fill_record(struct run_record *r, const struct result *res, const struct cay_error *err)
 {
 	r->under_way = false;
@@ -144,7 +152,7 @@ static void fill_record(struct run_record *r, const struct result *res, const st
 	r->signal = res->signal;
 	r->message = res->message;
 	r->wall_ms = res->usage.wall_ms;
-	r->cpu_ms = res->usage.cpu_ms;
+	r->cpu_ms = isnan(res->usage.cpu_ms) ? 0 : res->usage.cpu_ms;
 	r->memory_peak_bytes = res->usage.memory_peak_bytes;
 }
 
@@ -207,7 +215,7 @@ static void on_ended(struct job *j, const struct result *res, const struct cay_e
 /* Nobody hears of its start or its output: fewer messages. */
 static const struct job_events quiet = {.ended = on_ended};
 static const struct job_events told = {
-	.started = on_started, .output = on_output, .ended = on_ended};
+	.started = on_started, .output = on_output, .shown = on_shown, .ended = on_ended};
 
 static void on_drained(void *ctx, enum stream s)
 {
@@ -285,6 +293,7 @@ static int start_job(struct api *api, struct run_entry *e, const struct run_ask 
 
 	if (make_order(api, ask, mode, &order, err) == 0) {
 		memcpy(e->record.id, order.plan->id, sizeof(e->record.id));
+		order.may_ask = ask->told || e->record.background;
 		order.streamed = ask->told && !e->record.background;
 		e->record.language = order.has_runtime ? order.runtime.language->name : NULL;
 		e->job = ask->on ? sandbox_start(ask->on, &order, events, e, err)

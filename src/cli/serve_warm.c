@@ -11,6 +11,7 @@
 #include "policy/command.h"
 #include "policy/script.h"
 #include "policy/warm.h"
+#include "spec/driver.h"
 #include "spec/language.h"
 
 #include <errno.h>
@@ -28,7 +29,7 @@
 #define WAITING "javascript" /* can't be cloned */
 #define TAKER   "_cay_warm_node.so"
 
-/* What an interpreter is started with: python3 -c BOOT MODULE... */
+/* What an interpreter is started with: python3 -c BOOT DRIVER MODULE... */
 static const char boot[] = {
 #include "warm-boot.h"
 	0};
@@ -71,7 +72,8 @@ static int make_plan(const struct settings *s, const struct runtime *rt, const s
 	spec.network.mode = NETWORK_NONE;
 	spec.limits.memory_bytes = ZYGOTE_MEMORY;
 	spec.limits.disk_bytes = ZYGOTE_DISK;
-	if (!spec.code || add_modules(&spec.args, warm_modules(s, set)) < 0)
+	if (!spec.code || strv_add(&spec.args, driver_text(rt->language)) < 0 ||
+	    add_modules(&spec.args, warm_modules(s, set)) < 0)
 		(void)cay_fail(err, CAY_E_INTERNAL, ENOMEM, "plan a zygote");
 	else
 		r = plan_make(&spec, &own, rt, image, NULL, ret, err);

@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "core/limit.h"
 
+#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -64,6 +65,10 @@ void result_done(struct result *r)
 		free(r->files[i].data);
 	}
 	free(r->files);
+	free(r->context);
+	json_free(r->results);
+	json_free(r->exception);
+	strv_done(&r->notes);
 	free(r->engine);
 	free(r->engine_reason);
 	free(r->image);
@@ -136,7 +141,10 @@ static struct json *usage_json(const struct usage *u)
 
 	json_set_real(o, "wall_ms", u->wall_ms);
 	json_set_real(o, "cpu_ms", u->cpu_ms);
-	json_set_int(o, "memory_peak_bytes", (int64_t)u->memory_peak_bytes);
+	if (isnan(u->cpu_ms))
+		json_set_null(o, "memory_peak_bytes");
+	else
+		json_set_int(o, "memory_peak_bytes", (int64_t)u->memory_peak_bytes);
 	if (u->processes_peak)
 		json_set_int(o, "processes_peak", (int64_t)u->processes_peak);
 	else
@@ -206,6 +214,23 @@ const char *result_start(const struct result *r)
 	return r->start[0] ? r->start : "cold";
 }
 
+/* What code showed, of which the result has a hold of its own. */
+static void set_shown(struct json *o, const struct result *r)
+{
+	struct json *notes = json_new_array();
+
+	for (size_t i = 0; i < r->notes.len; i++)
+		json_add_str(notes, r->notes.items[i]);
+	json_set(o, "results", r->results ? json_ref(r->results) : json_new_array());
+	json_set(o, "notes", notes);
+	if (r->exception)
+		json_set(o, "exception", json_ref(r->exception));
+	else
+		json_set_null(o, "exception");
+	json_set_str(o, "context", r->context);
+	json_set_bool(o, "state_lost", r->state_lost);
+}
+
 struct json *result_json(const struct result *r)
 {
 	struct json *o = json_new_object();
@@ -231,8 +256,7 @@ struct json *result_json(const struct result *r)
 	set_stream(o, &r->output[STREAM_STDERR], "stderr", "stderr_base64");
 	json_set_bool(o, "stdout_truncated", capture_truncated(&r->output[STREAM_STDOUT]));
 	json_set_bool(o, "stderr_truncated", capture_truncated(&r->output[STREAM_STDERR]));
-	json_set(o, "results", json_new_array());
-	json_set_null(o, "exception");
+	set_shown(o, r);
 	json_set(o, "files", files_json(r));
 	json_set(o, "usage", usage_json(&r->usage));
 	json_set_str(o, "engine", r->engine);

@@ -1,6 +1,7 @@
 #include "policy/warm.h"
 
 #include "base/attr.h"
+#include "policy/plan.h"
 #include "spec/version.h"
 
 #include <stdio.h>
@@ -142,7 +143,8 @@ static bool statement_imports(const char *text, const char *end, const char *mod
 
 static bool code_imports(const struct spec *spec, const char *modules)
 {
-	const char *text = spec->code, *end = spec->code + spec->code_len;
+	const char *text = spec->cell ? spec->cell : spec->code;
+	const char *end = text + (spec->cell ? spec->cell_len : spec->code_len);
 
 	while (text && text < end) {
 		const char *stop = text;
@@ -217,13 +219,21 @@ bool warm_can(const struct runtime *runtime)
 	       version_compare(runtime->version, l->warm.before) < 0;
 }
 
+/* On a live island programs are as warm as that is. */
+static bool is_of_island(const struct plan *island, const struct runtime *runtime)
+{
+	return runtime && plan_warm(island) &&
+	       strcmp(plan_first(island, island->argv), runtime->program) == 0;
+}
+
 bool warm_choose(const struct spec *spec, const struct settings *s, const struct runtime *runtime,
 		 const struct image *image, const struct strv *env, char ret[WARM_NAME_SIZE])
 {
 	_cleanup_(strv_done) struct strv sets = {0};
 	const char *set = WARM_DEFAULT;
 
-	if (runtime && runtime->language->warm.set && image)
+	if ((runtime && runtime->language->warm.set && image) ||
+	    (spec->island && !is_of_island(spec->island, runtime)))
 		return false;
 	/* Which images are trusted is the launcher's to know. */
 	if (!s->warm_enabled || spec->cold || !runtime || (image && s->warm_images.len == 0) ||
@@ -231,9 +241,13 @@ bool warm_choose(const struct spec *spec, const struct settings *s, const struct
 	    spec->engine == ENGINE_DIRECT || spec->n_mounts > 0 || spec->workspace.source ||
 	    spec->kept || !env_is_usual(env) || warm_sets(s, &sets) < 0)
 		return false;
-	if (runtime->language->warm.set)
+	if (spec->island)
+		set = plan_warm(spec->island);
+	else if (runtime->language->warm.set)
 		set = runtime->language->warm.set;
-	for (size_t i = 0; i < sets.len && !runtime->language->warm.set; i++)
+	else if (spec->live_runtime)
+		set = WARM_LIVE;
+	for (size_t i = 0; i < sets.len && strcmp(set, WARM_DEFAULT) == 0; i++)
 		if (suits(s, spec, &sets, i)) {
 			set = sets.items[i];
 			break;

@@ -69,8 +69,10 @@ void job_cancel(struct job *j, enum cause cause, int by)
 		j->watched.cause = cause;
 		j->watched.signal = by;
 	}
-	if (j->step == STEP_PUT || j->step == STEP_MAKE)
+	if (j->step == STEP_PUT || j->step == STEP_MAKE || j->step == STEP_TICK)
 		job_go_on(j);
+	else if (j->step == STEP_CELL)
+		job_cell_cancel(j, cause);
 	else
 		islands_kill(j->ref, j->command, cause);
 }
@@ -102,7 +104,9 @@ static int launch(struct job *j, enum job_step step, struct cay_error *err)
 	j->step = step;
 	j->reported = false;
 	j->command = 0;
-	if (job_io_open(j, step != STEP_COMPILE && j->order.body->stdin_len > 0, o.fds, err) < 0)
+	if (job_io_open(j,
+			step != STEP_COMPILE && !job_is_driven(j) && j->order.body->stdin_len > 0,
+			o.fds, err) < 0)
 		return -1;
 	if (flags & FLAG_TELL_READY)
 		job_io_hold(j);
@@ -138,6 +142,13 @@ static int describe_rules(const struct job_order *o, struct result *r)
 	return failed;
 }
 
+static void note_start(struct job *j, bool warm)
+{
+	if (warm && plan_warm(j->order.plan))
+		(void)snprintf(j->result.start, sizeof(j->result.start), "warm:%s",
+			       plan_warm(j->order.plan));
+}
+
 static void describe(struct job *j)
 {
 	struct result *r = &j->result;
@@ -155,6 +166,8 @@ static void describe(struct job *j)
 	memcpy(r->sandbox, o->sandbox, sizeof(r->sandbox));
 	if (r->isolation.user == HOLD_UNKNOWN && o->isolation)
 		r->isolation = *o->isolation;
+	if (!o->context)
+		note_start(j, o->warm);
 	(void)describe_rules(o, r);
 }
 
@@ -168,6 +181,8 @@ static void finish(struct job *j)
 	describe(j);
 	if (!j->failed)
 		watch_conclude(&j->watched, &j->order.plan->limits, j->status, &j->result);
+	if (!j->failed && job_is_driven(j))
+		job_cell_conclude(j);
 	result_warn(&j->result, j->uid);
 	j->events->ended(j, j->failed ? NULL : &j->result, j->failed ? &j->error : NULL);
 }
@@ -196,8 +211,23 @@ static int after_compile(struct job *j, struct cay_error *err)
 	return j->status != 0 ? 1 : launch(j, STEP_MAIN, err);
 }
 
+/* Until the clock of files has gone on: what was put there is as old as it was then. */
+static int await_tick(struct job *j)
+{
+	j->step = STEP_TICK;
+	if (!j->since)
+		j->since = clock_file_now_ns();
+	return loop_after(j->place.loop, &j->next, 1);
+}
+
 static int begin_program(struct job *j, struct cay_error *err)
 {
+	if (job_gets_new(j) && !j->order.context && (!j->since || !clock_file_is_over(j->since)))
+		return await_tick(j);
+	if (j->order.context) {
+		job_cell_begin(j);
+		return 0;
+	}
 	if (j->order.plan->compile.len == 0)
 		return launch(j, STEP_MAIN, err);
 	j->result.compile.begun = true;
@@ -232,10 +262,12 @@ static int step_on(struct job *j, struct cay_error *err)
 	case STEP_MAKE:
 		return job_has_files(j) ? job_put(j, err) : begin_program(j, err);
 	case STEP_PUT:
+	case STEP_TICK:
 		return begin_program(j, err);
 	case STEP_COMPILE:
 		return after_compile(j, err);
 	case STEP_MAIN:
+	case STEP_CELL:
 		return after_main(j, err);
 	case STEP_CLEAN:
 		return after_clean(j, err);
@@ -250,7 +282,8 @@ static int step_on(struct job *j, struct cay_error *err)
 
 static bool runs_program(const struct job *j)
 {
-	return j->step == STEP_RUN || j->step == STEP_COMPILE || j->step == STEP_MAIN;
+	return j->step == STEP_RUN || j->step == STEP_COMPILE || j->step == STEP_MAIN ||
+	       j->step == STEP_CELL;
 }
 
 static void on_egress(void *ctx, struct egress_log log)
@@ -283,6 +316,7 @@ static void on_egress_before(void *ctx, struct egress_log log)
 static void conclude(struct job *j)
 {
 	drop_call(j);
+	job_cell_leave(j);
 	job_io_close(j); /* their end is no step any more */
 	if (job_clean(j) != 0 && ask_egress(j) < 0)
 		finish(j);
@@ -308,6 +342,7 @@ static void on_next(struct loop_timer *t)
 			end_rest(j);
 		if (!job_io_ended(j))
 			return;
+		channel_take_rest(&j->channel);
 	}
 	r = step_on(j, &err);
 	if (r < 0)
@@ -320,9 +355,7 @@ static void note_isolation(struct job *j, const struct service_report *r)
 {
 	j->uid = r->uid;
 	j->result.isolation = r->isolation;
-	if (r->warm && plan_warm(j->order.plan))
-		(void)snprintf(j->result.start, sizeof(j->result.start), "warm:%s",
-			       plan_warm(j->order.plan));
+	note_start(j, r->warm);
 }
 
 static void note_ready(struct job *j, const struct service_report *r)
@@ -361,6 +394,7 @@ static void note_end(struct job *j, const struct service_report *r)
 /* The island ended under it, by itself or because somebody ended it. */
 static void note_gone(struct job *j, const struct service_report *r)
 {
+	job_cell_leave(j);
 	if (is_own(j) && (j->step == STEP_RUN || r->cause == CAUSE_MEMORY))
 		note_isolation(j, r);
 	if (!runs_program(j) && j->watched.cause == CAUSE_NONE)
@@ -373,6 +407,8 @@ static void note_gone(struct job *j, const struct service_report *r)
 bool job_report(struct job *j, const struct service_report *r)
 {
 	if (j->step >= STEP_EGRESS || (r->command && r->command != j->command))
+		return false;
+	if (j->step == STEP_CELL && r->kind != REPORT_GONE && r->kind != REPORT_FAILED)
 		return false;
 	switch ((enum service_report_kind)r->kind) {
 	case REPORT_READY:
@@ -423,6 +459,7 @@ static struct job *job_new(const struct job_place *place, struct job_order *o)
 	j->own = (struct island_ref){.islands = place->islands, .ctx = j, .report = on_report};
 	j->next = (struct loop_timer){.fire = on_next, .ctx = j};
 	j->input.fd = -1;
+	j->channel = CHANNEL_CLOSED;
 	for (int n = 0; n < STREAMS; n++) {
 		j->streams[n].in.fd = -1;
 		j->streams[n].job = j;
@@ -474,6 +511,7 @@ void job_free(struct job *j)
 	if (!j)
 		return;
 	drop_call(j);
+	job_cell_leave(j);
 	if (is_own(j))
 		islands_forget(&j->own);
 	else if (j->step != STEP_OVER && !j->reported && j->command)

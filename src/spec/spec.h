@@ -85,6 +85,7 @@ struct network_spec {
 void network_spec_done(struct network_spec *n);
 
 struct plan;
+struct runtime;
 
 struct spec {
 	enum spec_kind kind;
@@ -92,6 +93,12 @@ struct spec {
 	char *version;                   /* NULL: whatever is preferred */
 	char *code;                      /* SPEC_CODE; code_len bytes */
 	size_t code_len;
+	/*
+	 * Where a driver (spec/driver.h) is what is run: then code is the driver's, and this is
+	 * what it is to run. NULL: there is none.
+	 */
+	char *cell;
+	size_t cell_len;
 	char *file_name;      /* SPEC_CODE: as a script of this name; NULL: as it goes best */
 	char *file;           /* SPEC_FILE */
 	char *entry;          /* what a program begins with, where its language has such; NULL */
@@ -123,6 +130,11 @@ struct spec {
 	 * NULL: for one program, which gets what it needs.
 	 */
 	const struct strv *live_roots;
+	/*
+	 * For one too: the interpreter that its programs are most likely to want (borrowed), which
+	 * may be started with it; or NULL.
+	 */
+	const struct runtime *live_runtime;
 	/* For a sandbox that is persistent: its workspace's name (borrowed), or NULL. */
 	const char *kept;
 	/* For a program on a live island: that one's plan (borrowed), whose network it has. */

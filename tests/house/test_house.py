@@ -20,7 +20,7 @@ CAY = os.environ.get("CAY_BIN", str(ROOT / "build" / "cay"))
 PAGE = ROOT / "docs" / "cay.1.scd"
 
 # A room may include itself and those before it.
-ROOMS = ["base", "core", "spec", "settings", "policy", "image", "egress", "warm", "engine",
+ROOMS = ["base", "core", "context", "spec", "settings", "policy", "image", "egress", "warm", "engine",
          "store", "session", "api", "cli"]
 
 SOURCES = sorted(SRC.rglob("*.c"))

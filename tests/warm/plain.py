@@ -10,15 +10,16 @@ import threading
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BOOT = ROOT / "src" / "warm" / "boot.py"
+NO_DRIVER = "exec(compile('', '<cay>', 'exec'), {'PARTS': {}})"
 MODULE = pathlib.Path(os.environ.get("CAY_PLAIN_WARM", ROOT / "build-test" / "tests" / "plain_warm.so"))
 
 
-def pythons():
-    """The interpreters that are there, by name."""
+def pythons(oldest=10):
+    """The interpreters that are there, by name; from 3.oldest on."""
     found = {"system": "/usr/bin/python3"}
     versions = pathlib.Path(os.environ.get("PYENV_ROOT", pathlib.Path.home() / ".pyenv")) / "versions"
     for path in sorted(versions.glob("3.*/bin/python3")):
-        if 10 <= int(path.parts[-3].split(".")[1]) <= 13:
+        if oldest <= int(path.parts[-3].split(".")[1]) <= 13:
             found[path.parts[-3]] = str(path)
     return found
 
@@ -42,7 +43,7 @@ class Zygote:
         ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4 << 20)
         with theirs, open(module, "rb") as extension:
             self.process = subprocess.Popen(
-                [python, "-c", BOOT.read_text(), *modules], stdin=theirs, stdout=extension, stderr=stderr, cwd="/",
+                [python, "-c", BOOT.read_text(), NO_DRIVER, *modules], stdin=theirs, stdout=extension, stderr=stderr, cwd="/",
                 env={"LANG": "C.UTF-8", "PATH": "/usr/bin:/bin", "HOME": "/proc/nowhere"} if env is None else env)
         self.socket = ours
 
