@@ -13,12 +13,12 @@ BOOT = ROOT / "src" / "warm" / "boot.py"
 MODULE = pathlib.Path(os.environ.get("CAY_PLAIN_WARM", ROOT / "build-test" / "tests" / "plain_warm.so"))
 
 
-def pythons():
-    """The interpreters that are there, by name."""
+def pythons(oldest=10):
+    """The interpreters that are there, by name; from 3.oldest on."""
     found = {"system": "/usr/bin/python3"}
     versions = pathlib.Path(os.environ.get("PYENV_ROOT", pathlib.Path.home() / ".pyenv")) / "versions"
     for path in sorted(versions.glob("3.*/bin/python3")):
-        if 10 <= int(path.parts[-3].split(".")[1]) <= 13:
+        if oldest <= int(path.parts[-3].split(".")[1]) <= 13:
             found[path.parts[-3]] = str(path)
     return found
 
