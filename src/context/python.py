@@ -24,9 +24,10 @@ import sys
 from posix import dup2, fstat, getpid, read, write
 
 SOURCE = "<cay>"  # this file's name in tracebacks, and that of the parts
-VALUE_MAX = 4 << 20  # bytes of one MIME value, as JSON
+VALUE_MAX = 4 << 20  # bytes of one MIME value with its type, as JSON
 CELL_MAX = 16 << 20  # of all a cell shows
 CELL_BUNDLES = 64
+PROMPT_MAX = 16 << 10  # characters
 SOURCES_MAX = 16 << 20  # characters of cells that tracebacks can quote
 
 ONLY_AST, TOP_LEVEL_AWAIT = 0x400, 0x2000  # ast.PyCF_*
@@ -163,7 +164,7 @@ def ask(prompt="", password=False):
         raise EOFError("input is only for the main thread of a cell that runs")
     import select
     flush()
-    channel.send({"type": "input", "prompt": str(prompt), "password": password})
+    channel.send({"type": "input", "prompt": str(prompt)[:PROMPT_MAX], "password": password})
     while True:
         message = channel.receive(lambda: select.select([channel.fd], [], []))
         if message is None:
@@ -192,16 +193,16 @@ def mebibytes(size):
 
 def bounded(mime, value):
     """The value, cut where it has to be and can be, and its size; None where it can't."""
-    size = len(encode(value))
+    size = len(encode(value)) + len(encode(mime))
     if size <= VALUE_MAX:
         return value, size
     if mime != "text/plain":
-        note(f"a result of {mebibytes(size)} of {mime} was left out: the limit is {VALUE_MAX >> 20} MiB")
+        note(f"a result of {mebibytes(size)} of {mime[:100]} was left out: the limit is {VALUE_MAX >> 20} MiB")
         return None, 0
     note(f"a result of {mebibytes(size)} of {mime} was cut: the limit is {VALUE_MAX >> 20} MiB")
     while size > VALUE_MAX:
         value = value[:len(value) * VALUE_MAX // size - 1]
-        size = len(encode(value))
+        size = len(encode(value)) + len(encode(mime))
     return value, size
 
 
@@ -216,7 +217,7 @@ def publish(data):
     for mime, value in data.items():
         value, size = bounded(mime, value)
         if value is not None and State.size + total + size > CELL_MAX:
-            note(f"a result of {mebibytes(size)} of {mime} was left out: "
+            note(f"a result of {mebibytes(size)} of {mime[:100]} was left out: "
                  f"the limit of all that a cell shows is {CELL_MAX >> 20} MiB")
         elif value is not None:
             kept[mime], total = value, total + size
@@ -254,7 +255,7 @@ def displayhook(value):
 def is_usable(stream):
     try:
         return callable(stream.write) and not stream.closed
-    except Exception:  # no stream, or one that was taken apart
+    except BaseException:  # no stream, or one that was taken apart
         return False
 
 
@@ -286,7 +287,7 @@ class Stream:
         for stream in {id(s): s for s in (getattr(sys, self.name, None), self.own)}.values():
             try:
                 stream.flush()
-            except Exception:  # closed, no stream at all, or what it writes to is gone: restore()
+            except BaseException:  # closed, no stream at all, or what it writes to is gone: restore()
                 pass
 
     def restore(self):

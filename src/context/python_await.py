@@ -24,7 +24,7 @@ def run_awaiting(codes):
     task = loop.create_task(evaluate_awaiting(codes))
     try:
         return loop.run_until_complete(task)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, SystemExit) as error:
         if task.done():
             raise
         task.cancel()
@@ -34,5 +34,6 @@ def run_awaiting(codes):
             # It knows where the cell was; before 3.11 the one does that it was made of.
             inner = cancelled.__context__
             where = inner if isinstance(inner, asyncio.CancelledError) else cancelled
-            raise KeyboardInterrupt().with_traceback(where.__traceback__) from None
+            if isinstance(error, KeyboardInterrupt):
+                raise KeyboardInterrupt().with_traceback(where.__traceback__) from None
         raise

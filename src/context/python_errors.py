@@ -3,10 +3,11 @@
 import re
 import traceback
 
+NAME_MAX = 1000
 TEXT_MAX = 256 << 10  # characters of an exception's value, and of its traceback
 
 # What traceback makes of a frame in a cell: its file's name is the cell's, the module has no name.
-CELL_LINE = re.compile(r'^(\W*)File "(Cell In\[\d+\])", line (\d+)(?:, in (?:<module>|<cell line: \d+>))?(?=$|,)', re.M)
+CELL_LINE = re.compile(r'^(\W*)File "(Cell In\[\d+\](?: %+\w+)?)", line (\d+)(?:, in (?:<module>|<cell line: \d+>))?(?=$|,)', re.M)
 
 
 def shortened(text):
@@ -51,7 +52,7 @@ def described(error):
         text = formatted(error)
     except Exception as failure:  # an exception whose parts raise themselves
         text = f"{type(error).__name__}\n(and its traceback can't be shown: {type(failure).__name__})\n"
-    return {"name": type(error).__name__, "value": shortened(value_of(error)), "traceback": shortened(text)}
+    return {"name": type(error).__name__[:NAME_MAX], "value": shortened(value_of(error)), "traceback": shortened(text)}
 
 
 def complain(error):

@@ -106,10 +106,9 @@ def shell(command):
     system(["/bin/sh", "-c", command])
 
 
-def own(code):
-    """compiled(), of code that a magic was given. It has a cell's number of its own, so that tracebacks quote it."""
-    State.cells += 1
-    name = f"Cell In[{State.cells}]"
+def own(code, magic):
+    """compiled(), of code that a magic was given, with a name by which tracebacks quote it."""
+    name = f"Cell In[{State.cells}] {magic}"
     remember(name, code)
     return compiled(code, name)
 
@@ -126,8 +125,7 @@ def duration(seconds, digits=3):
 
 def options_of(line, letters):
     import getopt
-    import shlex
-    words, used = line.split(), 0
+    words = line.split()
     try:
         options, rest = getopt.getopt(words, letters)
     except getopt.GetoptError as error:
@@ -139,25 +137,21 @@ def options_of(line, letters):
 
 
 def magic_time(line, body=None):
-    codes, show = own(line if body is None else body)
-    before, begun = os.times(), time_now()
+    import resource
+    import time
+    codes, show = own(line if body is None else body, "%time")
+    before, begun = resource.getrusage(resource.RUSAGE_SELF), time.perf_counter()
     try:
         value = evaluate(codes)
     finally:
-        wall, after = time_now() - begun, os.times()
-        user, kernel = after.user - before.user, after.system - before.system
-        if user + kernel:
-            print(f"CPU times: user {duration(user)}, sys: {duration(kernel)}, total: {duration(user + kernel)}")
-        print(f"Wall time: {duration(wall)}")
+        wall, after = time.perf_counter() - begun, resource.getrusage(resource.RUSAGE_SELF)
+        user, kernel = after.ru_utime - before.ru_utime, after.ru_stime - before.ru_stime
+        print(f"CPU times: user {duration(user)}, sys: {duration(kernel)}, total: {duration(user + kernel)}\n"
+              f"Wall time: {duration(wall)}")
     if body is None:
         return value if show else None
     if show:
         sys.displayhook(value)
-
-
-def time_now():
-    import time
-    return time.perf_counter()
 
 
 def magic_timeit(line, body=None):
@@ -292,7 +286,7 @@ def magic_capture(line, body):
     import io
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        codes, _ = own(body)
+        codes, _ = own(body, "%%capture")
         evaluate(codes)
     if line:
         import types
@@ -340,6 +334,8 @@ class Magics:
         if name not in CELL_MAGICS:
             hint = f" (But line magic `%{name}` exists.)" if name in LINE_MAGICS else ""
             raise UsageError(f"Cell magic `%%{name}` not found.{hint}")
+        if body and not body.endswith("\n"):
+            body += "\n"
         return CELL_MAGICS[name](line if name in AS_WRITTEN else expanded(line, caller()), body)
 
     @staticmethod

@@ -47,10 +47,12 @@ class Driver:
         self.control, theirs = socket.socketpair()
         # Close to what an island gives: nothing of the caller's environment.
         env = {"PATH": "/usr/bin:/bin", "HOME": "/tmp", "LANG": "C.UTF-8", **(env or {})}
-        self.process = subprocess.Popen([os.fspath(a) for a in argv], stdin=theirs, stdout=subprocess.PIPE,
-                                        stderr=subprocess.PIPE, env=env, cwd=cwd, bufsize=0)
+        pipes = [os.pipe(), os.pipe()]
+        self.streams = {name: open(pipe[0], "rb", buffering=0) for name, pipe in zip(("stdout", "stderr"), pipes)}
+        self.process = self.start([os.fspath(a) for a in argv], env, cwd, [theirs.fileno(), pipes[0][1], pipes[1][1]])
         theirs.close()
-        self.streams = {"stdout": self.process.stdout, "stderr": self.process.stderr}
+        for _, end in pipes:
+            os.close(end)
         self.raw = {"stdout": b"", "stderr": b""}
         self.selector = selectors.DefaultSelector()
         self.selector.register(self.control, selectors.EVENT_READ, None)
@@ -58,6 +60,9 @@ class Driver:
             os.set_blocking(stream.fileno(), False)
             self.selector.register(stream, selectors.EVENT_READ, name)
         self.ready = self.wait("ready")
+
+    def start(self, argv, env, cwd, fds):
+        return subprocess.Popen(argv, stdin=fds[0], stdout=fds[1], stderr=fds[2], env=env, cwd=cwd)
 
     def __enter__(self):
         return self

@@ -245,6 +245,16 @@ def test_many_results(system):
     assert cell.notes == ["36 results were left out: the limit is 64"]
 
 
+def test_what_is_bounded_besides(system):
+    cell = fine(system.run("display({'t' * (5 << 20): 'x', 'text/html': 'y'}, raw=True)"))
+    assert cell.results == [{"text/html": "y"}] and len(cell.notes) == 1 and len(cell.notes[0]) < 300
+    system.begin("input('p' * (20 << 20))")
+    assert len(system.wait("input")["prompt"]) == 16 << 10
+    system.answer("")
+    system.end()
+    assert len(raised(system, "raise type('E' * 10 ** 6, (Exception,), {})", "E" * 1000)["traceback"]) < 300_000
+
+
 def test_text_that_no_utf8_can_hold(system):
     fine(system.run("class S:\n    def __repr__(self): return '\\ud800 \\0'"))
     assert shown(system, "S()") == "? \0"
@@ -299,7 +309,7 @@ def test_exception_groups(d):
 def test_recursion(d):
     error = raised(d, "def f(n): return f(n + 1)\nf(0)", "RecursionError")
     assert "maximum recursion depth exceeded" in error["value"] and len(error["traceback"]) < 2000
-    fine(d.run("import sys\nsys.setrecursionlimit(60)"))
+    fine(d.run("import sys\nsys.setrecursionlimit(15)"))
     assert shown(d, "[1]") == "[1]"
 
 
@@ -461,6 +471,17 @@ def test_interrupts_at_any_moment(system):
     assert shown(system, "5") == "5"
 
 
+def test_interrupt_while_a_message_is_half_written(system):
+    for _ in range(5):
+        system.begin("print('begun')\ndisplay('x' * (2 << 20))")
+        system.output("stdout", "begun", 20)
+        time.sleep(0.1)  # nobody reads: it waits in the middle
+        system.interrupt()
+        time.sleep(0.05)
+        cell = system.end(20)
+        assert cell.exception["name"] == "KeyboardInterrupt" and len(cell.text) == (2 << 20) + 2
+
+
 def test_finally_runs_when_an_await_is_interrupted(d):
     d.begin("import asyncio\ntry:\n    print('begun')\n    await asyncio.sleep(100)\nfinally:\n"
             "    await asyncio.sleep(0.01)\n    print('cleaned')")
@@ -501,6 +522,13 @@ def test_asyncio_run(d):
                "async def h():\n    global l\n    l = asyncio.get_running_loop()\nawait h()\n"))
     fine(d.run("l.close()"))
     assert shown(d, "await f()") == "1"
+
+
+def test_exit_while_awaiting(d):
+    cell = d.run("import asyncio, sys\nasync def f(): sys.exit(3)\nawait f()")
+    assert cell.exit_code == 3 and cell.exception["name"] == "SystemExit"
+    cell = d.run("task = asyncio.create_task(f())\nawait asyncio.sleep(60)")
+    assert cell.exit_code == 3 and cell.exception["name"] == "SystemExit"
 
 
 # Processes and threads
@@ -544,7 +572,7 @@ def test_leaves_when_the_channel_ends(d):
     fine(d.run("import atexit\natexit.register(print, 'bye')"))
     d.control.close()
     assert d.process.wait(20) == 0
-    assert os.read(d.process.stdout.fileno(), 100) == b"bye\n"
+    assert d.streams['stdout'].read(100) == b"bye\n"
 
 
 # Magics
@@ -553,7 +581,7 @@ def test_leaves_when_the_channel_ends(d):
     ("!echo hi", "hi\n"), ("x = 5\n!echo {x + 1} $x $HOMELESS {{y}}", "6 5 {y}\n"), ("if True:\n    !echo in", "in\n"),
     ("!echo '{print $1}'", "{print $1}\n"), ("%%bash\necho a\necho b", "a\nb\n"), ("%%sh\necho $((1 + 1))", "2\n"),
     ("print('''\n%foo\n!bar''')", "\n%foo\n!bar\n"), ("!printf 'a\\\n b\\n'\nprint('c')", "a  b\nc\n"),
-    ("!echo \"don't\"\nprint(1)", "don't\n1\n"), ("print(7\n% 4)\n!echo x", "3\nx\n"), ("print(7 \\\n% 4)\n!echo x", "3\nx\n"),
+    ("!echo \"don't\"\nprint(1)", "don't\n1\n"), ("print(7\n%len('1234'))\n!echo x", "3\nx\n"), ("print(7 \\\n% 4)\n!echo x", "3\nx\n"),
     ("for i in range(2):\n    !echo {i}\nprint('# %x', 5 % 3)", "0\n1\n# %x 2\n"),
     ("def f(n):\n    !echo {n}\nf(4)", "4\n"), ("%env A=b c\n!echo $A", "env: A=b c\nb c\n"),
     ("%matplotlib inline\nprint(1)", "1\n"), ("%%writefile f.txt\nx = 1\n", "Writing f.txt\n")])
@@ -572,8 +600,10 @@ def test_magics_with_values(system, tmp_path, code, text):
 def test_magics_keep_lines(system):
     error = raised(system, "!true\n%pwd\nx = !true\n!true \\\n  && true\n1 / 0", "ZeroDivisionError")
     assert "Cell In[1], line 6\n    1 / 0" in error["traceback"]
+    error = raised(system, "def f():\n    %time 1 / 0\nf()", "ZeroDivisionError")
+    assert "Cell In[2] %time, line 1\n    1 / 0" in error["traceback"] and "<cay>" not in error["traceback"]
     error = raised(system, "!true\nx = = 5", "SyntaxError")
-    assert "Cell In[2], line 2\n    x = = 5" in error["traceback"]
+    assert "Cell In[3], line 2\n    x = = 5" in error["traceback"]
 
 
 def test_timeit(system):
