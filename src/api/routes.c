@@ -3,6 +3,7 @@
 #include "api/audit.h"
 #include "api/batches.h"
 #include "api/caller.h"
+#include "api/contexts.h"
 #include "api/events.h"
 #include "api/exchange.h"
 #include "api/files.h"
@@ -37,6 +38,12 @@ const struct route *const api_routes[] = {
 	&route_sandbox_pause,
 	&route_sandbox_resume,
 	&route_sandbox_run,
+	&route_context_list,
+	&route_context_get,
+	&route_context_delete,
+	&route_context_interrupt,
+	&route_context_restart,
+	&route_context_input,
 	&route_file_read,
 	&route_file_write,
 	&route_file_remove,

@@ -93,7 +93,7 @@ void run_stream_add(struct run_stream *s, struct exchange *x, bool owner)
 	}
 }
 
-static void tell(struct run_stream *s, const char *event, const struct json *j)
+void run_stream_tell(struct run_stream *s, const char *event, const struct json *j)
 {
 	for (struct run_follower *f = s->followers; f; f = f->next) {
 		f->begun = true;
@@ -108,7 +108,7 @@ void run_stream_start(struct run_stream *s, const char *id, const struct isolati
 
 	json_set_str(j, "id", id);
 	json_set(j, "isolation", isolation_json(i));
-	tell(s, "start", j);
+	run_stream_tell(s, "start", j);
 }
 
 static const char *const names[STREAMS] = {"stdout", "stderr"};
@@ -123,7 +123,7 @@ static void tell_bytes(struct run_stream *s, enum stream which, const char *data
 	} else if (text_append_base64(&text, data, len) == 0) {
 		json_set_str(j, "base64", buf_str(&text));
 	}
-	tell(s, names[which], j);
+	run_stream_tell(s, names[which], j);
 }
 
 bool run_stream_output(struct run_stream *s, enum stream which, const char *data, size_t len)

@@ -1,7 +1,7 @@
 /*
- * run_stream.h: those who follow a run by server-sent events: start, stdout, stderr,
- * then result or error. Output is {"text":…} where it is UTF-8 (sequences are never
- * cut), else {"base64":…}.
+ * run_stream.h: those who follow a run by server-sent events: start, stdout, stderr, of code that
+ * is shown also display, note and input, then result or error. Output is {"text":…} where it is
+ * UTF-8 (sequences are never cut), else {"base64":…}.
  */
 #pragma once
 
@@ -35,6 +35,9 @@ struct run_stream {
 void run_stream_add(struct run_stream *s, struct exchange *x, bool owner);
 
 void run_stream_start(struct run_stream *s, const char *id, const struct isolation *i);
+
+/* Any other event, whose data are bounded. */
+void run_stream_tell(struct run_stream *s, const char *event, const struct json *data);
 
 /* True: a follower can't take more now. */
 bool run_stream_output(struct run_stream *s, enum stream which, const char *data, size_t len);

@@ -129,6 +129,13 @@ static bool on_output(struct job *j, enum stream s, const char *data, size_t len
 	return run_stream_output(&e->stream, s, data, len);
 }
 
+static void on_shown(struct job *j, const char *what, const struct json *data)
+{
+	struct run_entry *e = job_ctx(j);
+
+	run_stream_tell(&e->stream, what, data);
+}
+
 static void fill_record(struct run_record *r, const struct result *res, const struct cay_error *err)
 {
 	r->under_way = false;
@@ -207,7 +214,7 @@ static void on_ended(struct job *j, const struct result *res, const struct cay_e
 /* Nobody hears of its start or its output: fewer messages. */
 static const struct job_events quiet = {.ended = on_ended};
 static const struct job_events told = {
-	.started = on_started, .output = on_output, .ended = on_ended};
+	.started = on_started, .output = on_output, .shown = on_shown, .ended = on_ended};
 
 static void on_drained(void *ctx, enum stream s)
 {
@@ -285,6 +292,7 @@ static int start_job(struct api *api, struct run_entry *e, const struct run_ask 
 
 	if (make_order(api, ask, mode, &order, err) == 0) {
 		memcpy(e->record.id, order.plan->id, sizeof(e->record.id));
+		order.may_ask = ask->told || e->record.background;
 		order.streamed = ask->told && !e->record.background;
 		e->record.language = order.has_runtime ? order.runtime.language->name : NULL;
 		e->job = ask->on ? sandbox_start(ask->on, &order, events, e, err)

@@ -64,6 +64,10 @@ void result_done(struct result *r)
 		free(r->files[i].data);
 	}
 	free(r->files);
+	free(r->context);
+	json_free(r->results);
+	json_free(r->exception);
+	strv_done(&r->notes);
 	free(r->engine);
 	free(r->engine_reason);
 	free(r->image);
@@ -206,6 +210,23 @@ const char *result_start(const struct result *r)
 	return r->start[0] ? r->start : "cold";
 }
 
+/* What code showed, of which the result has a hold of its own. */
+static void set_shown(struct json *o, const struct result *r)
+{
+	struct json *notes = json_new_array();
+
+	for (size_t i = 0; i < r->notes.len; i++)
+		json_add_str(notes, r->notes.items[i]);
+	json_set(o, "results", r->results ? json_ref(r->results) : json_new_array());
+	json_set(o, "notes", notes);
+	if (r->exception)
+		json_set(o, "exception", json_ref(r->exception));
+	else
+		json_set_null(o, "exception");
+	json_set_str(o, "context", r->context);
+	json_set_bool(o, "state_lost", r->state_lost);
+}
+
 struct json *result_json(const struct result *r)
 {
 	struct json *o = json_new_object();
@@ -231,8 +252,7 @@ struct json *result_json(const struct result *r)
 	set_stream(o, &r->output[STREAM_STDERR], "stderr", "stderr_base64");
 	json_set_bool(o, "stdout_truncated", capture_truncated(&r->output[STREAM_STDOUT]));
 	json_set_bool(o, "stderr_truncated", capture_truncated(&r->output[STREAM_STDERR]));
-	json_set(o, "results", json_new_array());
-	json_set_null(o, "exception");
+	set_shown(o, r);
 	json_set(o, "files", files_json(r));
 	json_set(o, "usage", usage_json(&r->usage));
 	json_set_str(o, "engine", r->engine);

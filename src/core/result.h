@@ -12,6 +12,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct json;
+
 enum status {
 	STATUS_OK,
 	STATUS_FAILED,
@@ -104,10 +106,16 @@ struct result {
 	bool timed_out;
 	struct compilation compile;
 	struct capture output[STREAMS]; /* empty where output was passed through */
+	/* Of code whose values are shown. */
+	char *context;          /* the interpreter that it ran in, by name; NULL: none that stays */
+	bool state_lost;        /* that one is gone, and all it remembered */
+	struct json *results;   /* MIME bundles; NULL: none */
+	struct json *exception; /* {name, value, traceback}; NULL: none */
+	struct strv notes;      /* what was left out of it */
 	struct file_out *files;
 	size_t n_files;
 	struct usage usage;
-	char start[RESULT_START_SIZE]; /* "warm:SET"; "": cold */
+	char start[RESULT_START_SIZE]; /* "warm:SET"; "kept": it was there; "": cold */
 	char *engine, *engine_reason, *image, *language, *version;
 	char sandbox[ID_SIZE]; /* "": an island of its own */
 	bool sandboxed;
@@ -118,10 +126,8 @@ struct result {
 
 void result_done(struct result *r);
 
-/* "warm:SET" or "cold". */
+/* "warm:SET", "kept" or "cold". */
 const char *result_start(const struct result *r);
-
-struct json;
 
 /* The result object of the API; the caller frees it. NULL when memory is out. */
 struct json *result_json(const struct result *r);

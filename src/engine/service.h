@@ -14,6 +14,7 @@
  *   COMMAND  starts the plan's program there. Answer: READY if FLAG_TELL_READY was
  *            given; then EXITED; or FAILED.
  *   KILL     ends one command, or with command 0 the whole island, for a cause.
+ *   INTERRUPT  SIGINT for the process group of one command. No answer.
  *   FREEZE, THAW, USAGE   Answer: USAGE, or FAILED.
  *   AHEAD    islands like this one are kept ready for good, `command` of them at least. Of what is
  *            asked for again and again some are anyway.
@@ -31,7 +32,7 @@
  * every report; one of its own says so when there is nothing more to prepare. The launcher believes
  * nothing it is sent: plans are checked and held to the operator's maxima, host paths judged
  * again by what they lead to. A request may shorten its plan's times; only files agents, whose
- * program is ours, and terminals, which end with their sandbox, may be given more.
+ * program is ours, and terminals and what stays, which end with their sandbox, may be given more.
  * Each side ends when the other is gone.
  */
 #pragma once
@@ -54,6 +55,7 @@ enum service_request_kind {
 	SERVICE_AHEAD,
 	SERVICE_DISCARD,
 	SERVICE_SWEEP,
+	SERVICE_INTERRUPT,
 };
 
 /* Besides those of enum order_flags. */
@@ -63,6 +65,7 @@ enum service_request_kind {
 #define FLAG_BARE       (1u << 19) /* RUN, MAKE: without an island, if the rules allow it */
 #define FLAG_PEER       (1u << 20) /* of those: the last fd is the caller's connection */
 #define FLAG_MORE       (1u << 21) /* SWEEP: more names follow */
+#define FLAG_STAYS      (1u << 22) /* COMMAND: it is used again and again, until its sandbox ends */
 
 struct service_request {
 	uint32_t kind;

@@ -142,7 +142,8 @@ static bool statement_imports(const char *text, const char *end, const char *mod
 
 static bool code_imports(const struct spec *spec, const char *modules)
 {
-	const char *text = spec->code, *end = spec->code + spec->code_len;
+	const char *text = spec->cell ? spec->cell : spec->code;
+	const char *end = text + (spec->cell ? spec->cell_len : spec->code_len);
 
 	while (text && text < end) {
 		const char *stop = text;

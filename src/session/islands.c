@@ -193,6 +193,18 @@ void islands_kill(struct island_ref *ref, uint32_t command, enum cause cause)
 			  NULL, NO_RIDERS, &unused);
 }
 
+void islands_interrupt(struct island_ref *ref, uint32_t command)
+{
+	struct cay_error unused;
+
+	if (ref->number && command)
+		(void)ask(ref->islands, early(ref),
+			  (struct service_request){.kind = SERVICE_INTERRUPT,
+						   .island = ref->number,
+						   .command = command},
+			  NULL, NO_RIDERS, &unused);
+}
+
 int islands_ask(struct island_ref *ref, enum service_request_kind kind, struct cay_error *err)
 {
 	return ask(ref->islands, early(ref),

@@ -73,6 +73,9 @@ int islands_make(struct island_ref *ref, const struct plan *p, uint32_t flags,
 /* command 0: the island. What is gone already is no failure. */
 void islands_kill(struct island_ref *ref, uint32_t command, enum cause cause);
 
+/* SIGINT for a command's process group. */
+void islands_interrupt(struct island_ref *ref, uint32_t command);
+
 /* SERVICE_FREEZE, SERVICE_THAW, SERVICE_USAGE: answered by REPORT_USAGE, or REPORT_FAILED. */
 int islands_ask(struct island_ref *ref, enum service_request_kind kind, struct cay_error *err);
 

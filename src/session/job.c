@@ -71,6 +71,8 @@ void job_cancel(struct job *j, enum cause cause, int by)
 	}
 	if (j->step == STEP_PUT || j->step == STEP_MAKE)
 		job_go_on(j);
+	else if (j->step == STEP_CELL)
+		job_cell_cancel(j, cause);
 	else
 		islands_kill(j->ref, j->command, cause);
 }
@@ -102,7 +104,9 @@ static int launch(struct job *j, enum job_step step, struct cay_error *err)
 	j->step = step;
 	j->reported = false;
 	j->command = 0;
-	if (job_io_open(j, step != STEP_COMPILE && j->order.body->stdin_len > 0, o.fds, err) < 0)
+	if (job_io_open(j,
+			step != STEP_COMPILE && !job_is_driven(j) && j->order.body->stdin_len > 0,
+			o.fds, err) < 0)
 		return -1;
 	if (flags & FLAG_TELL_READY)
 		job_io_hold(j);
@@ -168,6 +172,8 @@ static void finish(struct job *j)
 	describe(j);
 	if (!j->failed)
 		watch_conclude(&j->watched, &j->order.plan->limits, j->status, &j->result);
+	if (!j->failed && job_is_driven(j))
+		job_cell_conclude(j);
 	result_warn(&j->result, j->uid);
 	j->events->ended(j, j->failed ? NULL : &j->result, j->failed ? &j->error : NULL);
 }
@@ -198,6 +204,10 @@ static int after_compile(struct job *j, struct cay_error *err)
 
 static int begin_program(struct job *j, struct cay_error *err)
 {
+	if (j->order.context) {
+		job_cell_begin(j);
+		return 0;
+	}
 	if (j->order.plan->compile.len == 0)
 		return launch(j, STEP_MAIN, err);
 	j->result.compile.begun = true;
@@ -236,6 +246,7 @@ static int step_on(struct job *j, struct cay_error *err)
 	case STEP_COMPILE:
 		return after_compile(j, err);
 	case STEP_MAIN:
+	case STEP_CELL:
 		return after_main(j, err);
 	case STEP_CLEAN:
 		return after_clean(j, err);
@@ -250,7 +261,8 @@ static int step_on(struct job *j, struct cay_error *err)
 
 static bool runs_program(const struct job *j)
 {
-	return j->step == STEP_RUN || j->step == STEP_COMPILE || j->step == STEP_MAIN;
+	return j->step == STEP_RUN || j->step == STEP_COMPILE || j->step == STEP_MAIN ||
+	       j->step == STEP_CELL;
 }
 
 static void on_egress(void *ctx, struct egress_log log)
@@ -283,6 +295,7 @@ static void on_egress_before(void *ctx, struct egress_log log)
 static void conclude(struct job *j)
 {
 	drop_call(j);
+	job_cell_leave(j);
 	job_io_close(j); /* their end is no step any more */
 	if (job_clean(j) != 0 && ask_egress(j) < 0)
 		finish(j);
@@ -308,6 +321,7 @@ static void on_next(struct loop_timer *t)
 			end_rest(j);
 		if (!job_io_ended(j))
 			return;
+		channel_take_rest(&j->channel);
 	}
 	r = step_on(j, &err);
 	if (r < 0)
@@ -361,6 +375,7 @@ static void note_end(struct job *j, const struct service_report *r)
 /* The island ended under it, by itself or because somebody ended it. */
 static void note_gone(struct job *j, const struct service_report *r)
 {
+	job_cell_leave(j);
 	if (is_own(j) && (j->step == STEP_RUN || r->cause == CAUSE_MEMORY))
 		note_isolation(j, r);
 	if (!runs_program(j) && j->watched.cause == CAUSE_NONE)
@@ -373,6 +388,8 @@ static void note_gone(struct job *j, const struct service_report *r)
 bool job_report(struct job *j, const struct service_report *r)
 {
 	if (j->step >= STEP_EGRESS || (r->command && r->command != j->command))
+		return false;
+	if (j->step == STEP_CELL && r->kind != REPORT_GONE && r->kind != REPORT_FAILED)
 		return false;
 	switch ((enum service_report_kind)r->kind) {
 	case REPORT_READY:
@@ -423,6 +440,7 @@ static struct job *job_new(const struct job_place *place, struct job_order *o)
 	j->own = (struct island_ref){.islands = place->islands, .ctx = j, .report = on_report};
 	j->next = (struct loop_timer){.fire = on_next, .ctx = j};
 	j->input.fd = -1;
+	j->channel = CHANNEL_CLOSED;
 	for (int n = 0; n < STREAMS; n++) {
 		j->streams[n].in.fd = -1;
 		j->streams[n].job = j;
@@ -474,6 +492,7 @@ void job_free(struct job *j)
 	if (!j)
 		return;
 	drop_call(j);
+	job_cell_leave(j);
 	if (is_own(j))
 		islands_forget(&j->own);
 	else if (j->step != STEP_OVER && !j->reported && j->command)

@@ -5,6 +5,7 @@
  *   own island:   RUN                          where there is nothing to do but run
  *                 MAKE, PUT, COMPILE, PROGRAM, GET, KILL
  *   live island:        PUT, COMPILE, PROGRAM, CLEAN, GET
+ *   a context's cell:   PUT, CELL, GET         in an interpreter that stays (context.h)
  */
 #pragma once
 
@@ -23,6 +24,7 @@
 #include <stdbool.h>
 
 struct job;
+struct json;
 
 /* Any but ended may be NULL. None is called from inside a function of this header. */
 struct job_events {
@@ -30,6 +32,8 @@ struct job_events {
 	void (*started)(struct job *j);
 	/* Bytes as they come. True: no more, until job_resume(). */
 	bool (*output)(struct job *j, enum stream s, const char *data, size_t len);
+	/* Something that its code shows or asks for: "display", "note", "input"; of code alone. */
+	void (*shown)(struct job *j, const char *what, const struct json *data);
 	/*
 	 * The last: a result, or an error of ours with res NULL. The result is the job's,
 	 * until job_free(), which may be called here.
@@ -55,6 +59,8 @@ struct job_order {
 	/* Without a sandbox: by which connection it was asked for (borrowed until job_start() has
 	   returned), or -1. */
 	int peer;
+	struct context *context; /* in which the code runs; NULL: in none that stays */
+	bool may_ask;            /* somebody could answer what the code asks for */
 	bool streamed; /* somebody takes all it prints, as fast as they can: that is no flood */
 };
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "policy/command.h"
+#include "session/context.h"
 #include "session/files_call.h"
 #include "session/files_put.h"
 #include "session/job.h"
@@ -14,6 +15,7 @@ enum job_step {
 	STEP_PUT,     /* files in */
 	STEP_COMPILE, /* a command */
 	STEP_MAIN,    /* the command */
+	STEP_CELL,    /* its code, in a context */
 	STEP_CLEAN,   /* what was put there for it alone goes */
 	STEP_GET,     /* files out */
 	STEP_EGRESS,  /* what became of its connections is asked for: nothing runs any more */
@@ -43,6 +45,13 @@ struct job {
 	struct job_stream streams[STREAMS];
 	struct loop_fd input;
 	size_t input_done;
+	/* Of code that a driver runs: job_cell.c. */
+	struct cell cell;
+	struct channel channel; /* where the driver is the job's own program */
+	struct channel_input stdin_lines;
+	bool done; /* the code has ended: done_code says how */
+	int done_code;
+	char why[160]; /* its interpreter was ended for this; or "" */
 	/* Files. */
 	struct agent_call *call;
 	struct files_put put;
@@ -75,6 +84,20 @@ void job_io_go_on(struct job *j);
 bool job_io_ended(const struct job *j);
 void job_io_leave(struct job *j); /* what is still open goes on being read by nobody's hand */
 void job_io_close(struct job *j);
+
+/* job_cell.c: what a driver makes of the order's code. */
+bool job_is_driven(const struct job *j);
+/* The driver's end of the channel, instead of a pipe. */
+int job_channel_open(struct job *j, int *ret_theirs, struct cay_error *err);
+void job_cell_begin(struct job *j);
+/* It ends, for a cause; or, where nobody wants to hear of it, without a word. */
+void job_cell_cancel(struct job *j, enum cause cause);
+void job_cell_leave(struct job *j);
+/* Says in the result how the code ended, where its own end was another one. */
+void job_cell_conclude(struct job *j);
+
+/* What a program printed, to all who want to have it. True: they can't take more now. */
+bool job_take_output(struct job *j, enum stream s, const char *data, size_t len);
 
 /* job_files.c: each begins its step, which goes on by itself; 0 or -1. */
 bool job_has_files(const struct job *j);

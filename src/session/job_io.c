@@ -30,6 +30,7 @@ bool job_io_ended(const struct job *j)
 void job_io_close(struct job *j)
 {
 	input_close(j);
+	channel_close(&j->channel);
 	for (int n = 0; n < STREAMS; n++)
 		stream_close(&j->streams[n]);
 }
@@ -47,6 +48,14 @@ static void keep(struct job *j, enum stream s, const char *data, size_t len)
 		job_cancel(j, CAUSE_OUTPUT, 0);
 }
 
+bool job_take_output(struct job *j, enum stream s, const char *data, size_t len)
+{
+	keep(j, s, data, len);
+	if (j->tap)
+		j->tap(j->tap_ctx, j, s, data, len);
+	return j->events->output && j->step != STEP_COMPILE && j->events->output(j, s, data, len);
+}
+
 /* One read; false at the end of what is there now. */
 static bool take(struct job_stream *s)
 {
@@ -62,11 +71,7 @@ static bool take(struct job_stream *s)
 		stream_close(s);
 		return false;
 	}
-	keep(j, s->which, chunk, (size_t)n);
-	if (j->tap)
-		j->tap(j->tap_ctx, j, s->which, chunk, (size_t)n);
-	if (j->events->output && j->step != STEP_COMPILE &&
-	    j->events->output(j, s->which, chunk, (size_t)n))
+	if (job_take_output(j, s->which, chunk, (size_t)n))
 		s->paused = true;
 	return true;
 }
@@ -87,6 +92,7 @@ void job_resume(struct job *j, enum stream which)
 {
 	struct job_stream *s = &j->streams[which];
 
+	cell_resume(&j->cell, which);
 	if (s->paused && s->in.fd >= 0)
 		(void)loop_add(j->place.loop, &s->in, EPOLLIN);
 	s->paused = false;
@@ -166,6 +172,11 @@ int job_io_open(struct job *j, bool with_input, int ret_theirs[3], struct cay_er
 	r = watch(j, &pipes);
 	if (r < 0)
 		return cay_fail(err, CAY_E_INTERNAL, -r, "watch the program's pipes");
+	if (job_is_driven(j) && j->step != STEP_COMPILE) {
+		fd_closep(&pipes.theirs[0]);
+		if (job_channel_open(j, &pipes.theirs[0], err) < 0)
+			return -1;
+	}
 	for (int n = 0; n < 3; n++)
 		ret_theirs[n] = take_fd(&pipes.theirs[n]);
 	return 0;

@@ -4,6 +4,7 @@
 #include "core/limits.h"
 #include "image/choose.h"
 #include "policy/plan.h"
+#include "spec/driver.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -44,6 +45,21 @@ static int choose(struct job_order *o, const struct image *image, struct image_c
 	return o->image ? 0 : cay_fail(err, CAY_E_INTERNAL, ENOMEM, "prepare the run");
 }
 
+/* What is executed is the driver, and what it is to run is what was asked for. */
+static int drive(struct spec *spec, struct cay_error *err)
+{
+	const char *driver = driver_text(spec->language);
+	char *text = driver ? strdup(driver) : NULL;
+
+	if (!text)
+		return cay_fail(err, CAY_E_INTERNAL, ENOMEM, "prepare the run");
+	spec->cell = spec->code;
+	spec->cell_len = spec->code_len;
+	spec->code = text;
+	spec->code_len = strlen(text);
+	return 0;
+}
+
 int job_order_make(struct job_order *o, const struct settings *settings, struct request_body *body,
 		   const struct image *image, struct cay_error *err)
 {
@@ -56,6 +72,7 @@ int job_order_make(struct job_order *o, const struct settings *settings, struct 
 				.engine = engine_get(spec->engine),
 				.script = SCRIPT_NONE};
 	if (choose(o, image, &choice, err) < 0 ||
+	    ((body->context || body->rich) && drive(spec, err) < 0) ||
 	    (spec->kind == SPEC_CODE && script_of_code(spec, &o->script, err) < 0))
 		return -1;
 	/* A file is there already. */

@@ -91,6 +91,7 @@ static void note_stopped(struct sandbox *s, const char *reason)
 	s->state = SANDBOX_STOPPED;
 	s->stopping = NULL;
 	s->stands = false;
+	contexts_lost(&s->contexts, reason);
 	outlet_done(&s->ref.outlet);
 	s->memory_bytes = s->processes = 0;
 	if (store)
@@ -162,6 +163,7 @@ static void sandbox_free(struct sandbox *s)
 	if (*at)
 		*at = s->next;
 	sandbox_rules_free(s);
+	contexts_done(&s->contexts);
 	islands_forget(&s->ref);
 	logs_done(&s->logs);
 	sandbox_waits_free(s->waits);
@@ -290,6 +292,7 @@ static void on_usage(struct sandbox *s, const struct service_report *r)
 		s->state = SANDBOX_PAUSED;
 	if (w && w->kind == SERVICE_THAW)
 		s->state = SANDBOX_LIVE;
+	s->contexts.frozen = s->state == SANDBOX_PAUSED;
 	if (was_paused != (s->state == SANDBOX_PAUSED))
 		sandbox_remember(s);
 	answer(s, NULL);
@@ -307,6 +310,7 @@ static void on_gone(struct sandbox *s, const struct service_report *r)
 	note_usage(s, &r->usage);
 	s->busy++; /* what is told of it may free what it held */
 	sandbox_tell_gone(s, r);
+	contexts_lost(&s->contexts, why);
 	if (s->body->persistent && sandbox_is_alive(s->state))
 		note_stopped(s, why);
 	(void)cay_fail(&err, CAY_E_EXPIRED, 0, "the sandbox %s has ended", s->id);
@@ -325,6 +329,7 @@ static void on_failed(struct sandbox *s, const struct service_report *r)
 	}
 	s->busy++;
 	sandbox_tell_gone(s, r);
+	contexts_lost(&s->contexts, r->error.text);
 	answer_all(s, &r->error);
 	/* One that never stood: the answer is the error, and there is no sandbox. */
 	if (s->woken && sandbox_is_alive(s->state))
@@ -574,6 +579,8 @@ int sandbox_create(struct sandboxes *all, const struct owner *owner,
 	s->name = body->name ? strdup(body->name) : NULL;
 	s->ref = (struct island_ref){
 		.islands = all->config.place.islands, .ctx = s, .report = on_report};
+	s->contexts =
+		(struct contexts){.place = &all->config.place, .ref = &s->ref, .logs = &s->logs};
 	set_times(s);
 	s->next = all->list;
 	all->list = s;
@@ -598,6 +605,8 @@ int sandbox_enter_stopped(struct sandboxes *all, struct sandbox *s, struct cay_e
 	s->all = all;
 	s->ref = (struct island_ref){
 		.islands = all->config.place.islands, .ctx = s, .report = on_report};
+	s->contexts =
+		(struct contexts){.place = &all->config.place, .ref = &s->ref, .logs = &s->logs};
 	s->state = SANDBOX_STOPPED;
 	s->unable = why;
 	name_kept(s->body, s->id);

@@ -16,6 +16,7 @@
 #include "core/id.h"
 #include "core/result.h"
 #include "session/agent_client.h"
+#include "session/context.h"
 #include "session/job.h"
 #include "session/logs.h"
 #include "spec/request.h"
@@ -52,7 +53,8 @@ struct sandbox {
 	int64_t touched_ms;                           /* the last_used_ms that the store knows */
 	uint64_t idle_timeout_ms;
 	struct isolation isolation;
-	struct logs logs; /* what its commands print */
+	struct logs logs;         /* what its commands print */
+	struct contexts contexts; /* its interpreters that remember */
 	struct sandbox_job *jobs;
 	size_t busy;                /* commands, calls and terminals under way */
 	struct sandbox_wait *waits; /* who waits for the launcher's answer */
@@ -138,6 +140,9 @@ int sandbox_order(struct sandbox *s, struct request_body *body, uint64_t cpu_lef
 struct job *sandbox_start(struct sandbox *s, struct job_order *o, const struct job_events *events,
 			  void *ctx, struct cay_error *err);
 void sandbox_job_free(struct sandbox *s, struct job *j);
+
+/* A fresh interpreter for a context, also where it is stopped. */
+int sandbox_restart_context(struct sandbox *s, struct context *c, struct cay_error *err);
 
 /* An operation on its files. The sandbox is busy until sandbox_call_free(). */
 struct agent_call *sandbox_call(struct sandbox *s, const struct agent_ask *ask,

@@ -127,13 +127,37 @@ static void on_printed(void *ctx, struct job *j, enum stream stream, const char 
 	logs_add(&s->logs, job_id(j), stream, data, len);
 }
 
+static int enter_context(struct sandbox *s, struct job_order *o, struct cay_error *err)
+{
+	const struct spec *spec = &o->body->spec;
+	const struct context_start start = {.name = o->body->context,
+					    .runtime = &o->runtime,
+					    .plan = o->plan,
+					    .version = spec->version,
+					    .workdir = spec->workdir,
+					    .env = &spec->env};
+
+	if (!start.name)
+		return 0;
+	o->context = context_get(&s->contexts, &start, err);
+	return o->context ? 0 : -1;
+}
+
+int sandbox_restart_context(struct sandbox *s, struct context *c, struct cay_error *err)
+{
+	if (check_usable(s, err) < 0)
+		return -1;
+	sandbox_touch(s);
+	return context_restart(c, err);
+}
+
 struct job *sandbox_start(struct sandbox *s, struct job_order *o, const struct job_events *events,
 			  void *ctx, struct cay_error *err)
 {
 	struct sandbox_job *held;
 	struct job *j = NULL;
 
-	if (check_usable(s, err) < 0)
+	if (check_usable(s, err) < 0 || enter_context(s, o, err) < 0)
 		return NULL;
 	held = calloc(1, sizeof(*held));
 	if (held)
@@ -257,7 +281,7 @@ static bool terminal_report(struct sandbox *s, const struct service_report *r)
 
 void sandbox_command_report(struct sandbox *s, const struct service_report *r)
 {
-	if (terminal_report(s, r))
+	if (terminal_report(s, r) || contexts_report(&s->contexts, r))
 		return;
 	for (struct sandbox_job *held = s->jobs; held; held = held->next)
 		if (job_report(held->job, r))

@@ -7,6 +7,7 @@
 #include "base/parse.h"
 #include "base/words.h"
 #include "core/limit.h"
+#include "spec/driver.h"
 #include "spec/fields.h"
 #include "spec/request_files.h"
 
@@ -421,12 +422,6 @@ SETTER(set_tier)
 	return text ? spec_set_tier(&body(r)->spec, text, err) : -1;
 }
 
-/* What only says what is so anyway may be said. */
-SETTER(refuse_true)
-{
-	return json_bool(v) ? field_later(err, "leave it out") : 0;
-}
-
 SETTER(set_writable)
 {
 	needs_sandbox(r, "writable");
@@ -437,6 +432,54 @@ SETTER(set_writable)
 SETTER(refuse)
 {
 	return field_later(err, "leave it out");
+}
+
+/* An interpreter that is driven runs code alone: the words of its own start are the driver's. */
+static int check_driven(const struct request_body *q, struct cay_error *err)
+{
+	const struct spec *s = &q->spec;
+
+	if (s->kind != SPEC_CODE || !s->code)
+		return field_invalid(err, "goes with code alone");
+	if (s->file_name)
+		return field_invalid(err, "goes without a filename");
+	if (!driver_text(s->language)) {
+		(void)cay_fail(err, CAY_E_UNSUPPORTED, 0, "there is none for %s",
+			       s->language->name);
+		return cay_hint(err, "python, javascript and bash have interpreters that remember");
+	}
+	if (driver_is_plain(s->language) && memchr(s->code, '\0', s->code_len))
+		return field_invalid(err, "the code has a NUL in it");
+	return 0;
+}
+
+SETTER(set_context)
+{
+	struct request_body *q = body(r);
+
+	if (r->place != REQUEST_COMMAND) {
+		(void)field_invalid(err,
+				    "only a sandbox that lives on has interpreters that remember");
+		return cay_hint(err, "create a sandbox, and run it there");
+	}
+	if (field_copy(v, &q->context, err) < 0)
+		return -1;
+	if (!word_ok(q->context, REQUEST_NAME_MAX)) {
+		(void)field_invalid(err, "can't be a name");
+		return cay_hint(err, "up to %d letters, digits, '-', '_' and '.'",
+				REQUEST_NAME_MAX);
+	}
+	if (check_driven(q, err) < 0)
+		return -1;
+	return q->spec.args.len == 0
+		       ? 0
+		       : field_invalid(err, "an interpreter that remembers has no arguments");
+}
+
+SETTER(set_rich)
+{
+	body(r)->rich = json_bool(v);
+	return body(r)->rich ? check_driven(body(r), err) : 0;
 }
 
 SETTER(set_background)
@@ -502,8 +545,8 @@ static const struct field fields[] = {
 	{"tier", TAKES_STR, set_tier, ISLAND},
 	{"trusted", TAKES_BOOL, set_trusted, ISLAND},
 	{"scope", TAKES_STR, refuse, ISLAND},
-	{"context", TAKES_STR, refuse, PROGRAM},
-	{"rich", TAKES_BOOL, refuse_true, PROGRAM},
+	{"context", TAKES_STR, set_context, PROGRAM},
+	{"rich", TAKES_BOOL, set_rich, PROGRAM},
 	{"background", TAKES_BOOL, set_background, PROGRAM},
 	{"dry_run", TAKES_BOOL, set_dry_run, ISLAND},
 	{"cold", TAKES_BOOL, set_cold, ISLAND},
@@ -595,6 +638,7 @@ void request_body_done(struct request_body *q)
 	request_files_done(q);
 	free(q->stdin_data);
 	free(q->name);
+	free(q->context);
 	free(q->text);
 	strv_done(&q->labels);
 	*q = (struct request_body){0};

@@ -49,6 +49,8 @@ struct request_body {
 	bool has_stdin; /* else it is empty */
 	char *stdin_data;
 	size_t stdin_len;
+	char *context;      /* in which of the sandbox's interpreters its code runs; NULL: none */
+	bool rich;          /* what the code shows is wanted, also without one */
 	struct strv labels; /* NAME=VALUE */
 	char *name;         /* NULL: none was given */
 	bool persistent;

@@ -34,6 +34,7 @@ void spec_done(struct spec *s)
 {
 	free(s->version);
 	free(s->code);
+	free(s->cell);
 	free(s->file_name);
 	free(s->file);
 	free(s->entry);

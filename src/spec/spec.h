@@ -92,6 +92,12 @@ struct spec {
 	char *version;                   /* NULL: whatever is preferred */
 	char *code;                      /* SPEC_CODE; code_len bytes */
 	size_t code_len;
+	/*
+	 * Where a driver (spec/driver.h) is what is run: then code is the driver's, and this is
+	 * what it is to run. NULL: there is none.
+	 */
+	char *cell;
+	size_t cell_len;
 	char *file_name;      /* SPEC_CODE: as a script of this name; NULL: as it goes best */
 	char *file;           /* SPEC_FILE */
 	char *entry;          /* what a program begins with, where its language has such; NULL */

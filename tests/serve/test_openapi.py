@@ -413,6 +413,28 @@ def sandbox_logs(api):
         assert events.until("end") == ["end"]
 
 
+def contexts(api):
+    id = made(api)
+    assert api("sandbox.run", {"code": "1", "context": "main"}, id=id).json["results"]
+    assert [c["name"] for c in api("context.list", id=id).json["contexts"]] == ["main"]
+    api("context.interrupt", id=id, name="main", status=409)
+    with api.events("sandbox.run", {"code": "display(1); input('?')", "context": "main"}, id=id) as events:
+        events.until("input")
+        assert api("context.get", id=id, name="main").json["state"] == "busy"
+        api("context.input", {"text": "x"}, id=id, name="main")
+        events.until("result")
+    api("context.input", {"text": "x"}, 409, id=id, name="main")
+    api("context.input", {"texts": "x"}, 400, id=id, name="main", wrong=True)
+    with api.events("sandbox.run", {"code": "import time; time.sleep(60)", "context": "main"}, id=id) as events:
+        events.until("start")
+        api("context.interrupt", id=id, name="main", status=202)
+        events.until("result")
+    api("context.restart", id=id, name="main")
+    api("context.delete", id=id, name="main")
+    api("context.get", id=id, name="main", status=404)
+    api("sandbox.delete", id=id)
+
+
 def terminal_open(api):
     op, id = OPERATIONS["terminal.open"], made(api)
     api.driven.add(op.id)
@@ -618,7 +640,9 @@ SCENARIOS = {
     "run.events": run_events, "batch.create": batch_create, "sandbox.create": sandbox_create,
     "sandbox.list": sandbox_list, "sandbox.get": sandbox_get, "sandbox.patch": sandbox_patch,
     "sandbox.delete": sandbox_delete, "sandbox.run": sandbox_run, "sandbox.pause": sandbox_pause,
-    "sandbox.resume": sandbox_pause, "sandbox.logs": sandbox_logs, "terminal.open": terminal_open,
+    "sandbox.resume": sandbox_pause, "sandbox.logs": sandbox_logs, **dict.fromkeys(
+        ("context.list", "context.get", "context.delete", "context.interrupt", "context.restart", "context.input"),
+        contexts), "terminal.open": terminal_open,
     "file.read": file_read, "file.write": file_write, "file.remove": file_remove, "file.list": file_list,
     "file.stat": file_stat, "file.mkdir": file_mkdir, "file.move": file_move, "file.pack": file_pack,
     "file.unpack": file_unpack, "file.watch": file_watch, "key.create": key_create, "key.list": key_list,
@@ -667,7 +691,7 @@ def test_other_methods(daemon, path):
 def test_unknown_fields(daemon, api, id):
     op = OPERATIONS[id]
     with daemon.sandbox() as s:
-        url = op.path.replace("{id}", s.id)
+        url = op.path.replace("{id}", s.id).replace("{name}", "nosuch")
         answer = daemon.request(op.method, url, {"surely_not_a_field": 1})
         assert answer.failure == (400, "invalid_request")
         api.compare(op, answer)

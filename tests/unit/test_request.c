@@ -492,8 +492,20 @@ static const struct {
 	 "did you mean elevated?"},
 	{REQUEST_SANDBOX, "{\"trusted\":true}", U, "trusted: not supported yet", "lives on"},
 	{REQUEST_RUN, "{\"code\":\"\",\"scope\":\"shared\"}", U, "scope: not supported yet", ""},
-	{REQUEST_RUN, "{\"code\":\"\",\"context\":\"a\"}", U, "context: not supported yet", ""},
-	{REQUEST_RUN, "{\"code\":\"\",\"rich\":true}", U, "rich: not supported yet", ""},
+	{REQUEST_RUN, "{\"code\":\"\",\"context\":\"a\"}", I,
+	 "context: only a sandbox that lives on has interpreters that remember",
+	 "create a sandbox"},
+	{REQUEST_COMMAND, "{\"code\":\"\",\"context\":\"-a\"}", I, "context: can't be a name",
+	 "up to"},
+	{REQUEST_COMMAND, "{\"code\":\"\",\"context\":\"a\",\"args\":[\"b\"]}", I,
+	 "context: an interpreter that remembers has no arguments", ""},
+	{REQUEST_COMMAND, "{\"argv\":[\"a\"],\"context\":\"a\"}", I,
+	 "context: goes with code alone", ""},
+	{REQUEST_COMMAND, "{\"language\":\"ruby\",\"code\":\"\",\"context\":\"a\"}", U,
+	 "context: there is none for ruby", "python"},
+	{REQUEST_RUN, "{\"command\":\"\",\"rich\":true}", U, "rich: there is none for sh", ""},
+	{REQUEST_RUN, "{\"code\":\"\",\"filename\":\"a\",\"rich\":true}", I,
+	 "rich: goes without a filename", ""},
 };
 
 static void wrong_requests_are_refused(void **state)

@@ -146,6 +146,18 @@ static void guest_clear(struct guest *g, uint32_t command)
 		guest_kill(g, CAUSE_ERROR);
 }
 
+void guest_interrupt(struct guest *g, uint32_t command)
+{
+	int r = 0;
+
+	if (command_find(g, command) && !g->single && !g->frozen)
+		r = launched_interrupt(&g->island, command);
+	if (r == 0)
+		r = listen_on(g);
+	if (r < 0 && r != -EPIPE)
+		guest_kill(g, CAUSE_ERROR);
+}
+
 void command_kill(struct command *c, enum cause cause)
 {
 	struct guest *g = c->guest;
@@ -193,7 +205,10 @@ static void on_tick(struct loop_timer *t)
 		(void)loop_after(c->guest->service->loop, t, CPU_TICK_MS);
 }
 
-/* A process of a live island's was killed for memory: whose was it? */
+/*
+ * A process of a live island's was killed for memory: whose was it? What stays may only be the last
+ * that is left, and not have been the one; where it was, its end says so.
+ */
 static void oom_on_live(struct guest *g)
 {
 	struct command *only = NULL;
@@ -204,7 +219,7 @@ static void oom_on_live(struct guest *g)
 			only = c;
 			n++;
 		}
-	if (n == 1)
+	if (n == 1 && !(only->flags & FLAG_STAYS))
 		command_kill(only, CAUSE_MEMORY);
 }
 

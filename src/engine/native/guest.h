@@ -113,4 +113,7 @@ struct command *command_find(const struct guest *g, uint32_t number);
 struct command *command_known(const struct guest *g, uint32_t number);
 void command_kill(struct command *c, enum cause cause);
 
+/* SIGINT for a command, by PID 1: one that has ended, or never was, is none of its own. */
+void guest_interrupt(struct guest *g, uint32_t command);
+
 struct plan *plan_copy(const struct plan *p);

@@ -15,6 +15,7 @@
  *   launcher -> island   MESSAGE_ORDER     only where it waits: what to start; fds ride along, and
  *                                          a plan follows unless it is the island's own
  *   launcher -> island   MESSAGE_CLEAR     only where it waits: end all that runs, or one command
+ *   launcher -> island   MESSAGE_INTERRUPT only where it waits: SIGINT for one command's group
  *   island -> launcher   MESSAGE_READY     all steps done, facts read back and found good
  *   launcher -> island   MESSAGE_GO        where held: files are in, exec
  *   island -> launcher   MESSAGE_FAILED    a step or the exec failed (struct cay_error)
@@ -63,6 +64,7 @@ enum message_kind {
 	MESSAGE_GO,
 	MESSAGE_FAILED,
 	MESSAGE_EXITED,
+	MESSAGE_INTERRUPT,
 };
 
 /* What the program's process found about itself right before exec. */

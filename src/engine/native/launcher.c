@@ -530,6 +530,13 @@ int launched_clear(struct launched *i, uint32_t command)
 	return outbox_send(&i->orders, i->control, &m, sizeof(m), NULL, 0);
 }
 
+int launched_interrupt(struct launched *i, uint32_t command)
+{
+	struct message m = {.kind = MESSAGE_INTERRUPT, .command = command};
+
+	return outbox_send(&i->orders, i->control, &m, sizeof(m), NULL, 0);
+}
+
 int launcher_make_live(struct launcher *l, const struct plan *p, enum made how,
 		       struct launched *ret, struct cay_error *err)
 {

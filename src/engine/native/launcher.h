@@ -201,6 +201,9 @@ int launched_order(struct launched *i, uint32_t command, uint32_t flags, const s
 /* Ends this command, or (0) all of them at once, and leaves the island. 0 or -errno. */
 int launched_clear(struct launched *i, uint32_t command);
 
+/* SIGINT for this command's process group. 0 or -errno. */
+int launched_interrupt(struct launched *i, uint32_t command);
+
 /* Facts and limits against the plan; puts them into the island's isolation, as a result has them.
  */
 int launched_judge(struct launched *i, const struct plan *p, const struct facts *f,

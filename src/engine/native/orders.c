@@ -227,6 +227,17 @@ static void end_command(uint32_t number)
 }
 
 /*
+ * By the number that fork() gave us, of one that we have not reaped: whatever a program says of
+ * itself, it is its group, and on this island. One that is not a group's leader yet has not begun.
+ */
+static void interrupt_command(uint32_t number)
+{
+	for (size_t n = 0; n < COMMANDS_MAX; n++)
+		if (commands[n].pid > 0 && commands[n].number == number)
+			(void)kill(-commands[n].pid, SIGINT);
+}
+
+/*
  * What a compiler left could look into the program's process in the middle of its exec,
  * where "#!/proc/self/exe" makes cay the program; and until it is reaped it has a share of
  * the limit of processes.
@@ -268,6 +279,10 @@ static bool obey(struct island *i, const struct plan *made_for)
 			end_command(m.command);
 		else
 			(void)kill(-1, SIGKILL); /* ESRCH: there was nobody */
+		return false;
+	}
+	if (m.kind == MESSAGE_INTERRUPT && n_fds == 0) {
+		interrupt_command(m.command);
 		return false;
 	}
 	if (m.kind != MESSAGE_ORDER)

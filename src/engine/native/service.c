@@ -194,6 +194,9 @@ static int with_guest(struct service *s, const struct service_request *q, const 
 		return do_command(g, q, p, fds, err);
 	case SERVICE_KILL:
 		return do_kill(g, q);
+	case SERVICE_INTERRUPT:
+		guest_interrupt(g, q->command);
+		return 0;
 	case SERVICE_FREEZE:
 	case SERVICE_THAW:
 		r = do_freeze(g, q->kind == SERVICE_FREEZE, err);
@@ -285,8 +288,10 @@ static bool flags_ok(const struct service_request *q)
 	static const uint32_t may[] = {
 		[SERVICE_RUN] = FLAG_TELL_READY | FLAG_COLD | FLAG_BARE | FLAG_PEER,
 		[SERVICE_MAKE] = FLAG_OWN | FLAG_COLD | FLAG_BARE | FLAG_PEER,
-		[SERVICE_COMMAND] = FLAG_TELL_READY | ORDER_COMPILE | ORDER_TERMINAL | ORDER_AGENT,
+		[SERVICE_COMMAND] =
+			FLAG_TELL_READY | FLAG_STAYS | ORDER_COMPILE | ORDER_TERMINAL | ORDER_AGENT,
 		[SERVICE_SWEEP] = FLAG_MORE,
+		[SERVICE_INTERRUPT] = 0,
 	};
 
 	return !(q->flags & ~may[q->kind]) && (!(q->flags & FLAG_PEER) || q->flags & FLAG_BARE);
@@ -295,7 +300,7 @@ static bool flags_ok(const struct service_request *q)
 /* Times in the request are what is left of the plan's: no way around the operator's. */
 static bool times_ok(const struct service_request *q, const struct limits *l)
 {
-	bool timeless = q->flags & (ORDER_AGENT | ORDER_TERMINAL);
+	bool timeless = q->flags & (ORDER_AGENT | ORDER_TERMINAL | FLAG_STAYS);
 
 	return q->timeout_ms <= (timeless ? LIMIT_MAX_TIME_MS : l->timeout_ms) &&
 	       (l->cpu_time_ms == 0 || q->cpu_time_ms <= l->cpu_time_ms);
@@ -329,7 +334,7 @@ static bool packet_ok(const struct service *s, const struct service_request *q, 
 	bool has_fds = q->kind == SERVICE_RUN || q->kind == SERVICE_COMMAND;
 
 	(void)cay_fail(err, CAY_E_INVALID, 0, "not a request");
-	if (q->kind < SERVICE_RUN || q->kind > SERVICE_SWEEP || !flags_ok(q) ||
+	if (q->kind < SERVICE_RUN || q->kind > SERVICE_INTERRUPT || !flags_ok(q) ||
 	    n_fds != (has_fds ? 3u : 0u) + (q->flags & FLAG_PEER ? 1u : 0u))
 		return false;
 	for (size_t n = 0; n < n_fds; n++)

@@ -1,0 +1,90 @@
+/*
+ * channel.h: what is said between us and the driver of an interpreter (src/context), on a stream
+ * socket that is the driver's standard input: texts of JSON, each ended by a NUL.
+ *
+ *   to it     {"type":"run","code":…,"rich":true}      (to a plain one: the code as it is)
+ *             {"type":"input","text":…} or {"type":"input","error":…}
+ *   from it   {"type":"ready"}, once; then while a cell runs, and at no other time:
+ *             {"type":"result","data":{MIME:…}}, {"type":"note","text":…},
+ *             {"type":"input","prompt":…,"password":…}, at last {"type":"done",…}
+ *
+ * A cell can write to the socket as well as its driver does: what comes is believed no more than
+ * what a program prints. All of it is bounded, and whatever is out of turn or too much ends the
+ * conversation, with a reason.
+ */
+#pragma once
+
+#include "base/buf.h"
+#include "base/loop.h"
+#include "core/error.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#define CHANNEL_MESSAGE_MAX (16u << 20) /* bytes, either way; and of all that a cell shows */
+#define CHANNEL_VALUE_MAX   (4u << 20)  /* of one MIME type */
+#define CHANNEL_RESULTS_MAX 64
+#define CHANNEL_NOTES_MAX   64
+#define CHANNEL_TYPES_MAX   32 /* in one bundle */
+#define CHANNEL_INPUT_MAX   (1u << 20)
+
+struct channel;
+struct json;
+
+/* Each may close the channel. What they are given is theirs for the call. */
+struct channel_events {
+	void (*ready)(struct channel *c);
+	void (*shown)(struct channel *c, const struct json *bundle);
+	void (*noted)(struct channel *c, const char *text);
+	/* It waits until channel_answer() or channel_refuse(). */
+	void (*asked)(struct channel *c, const char *prompt, bool password);
+	/* exception: or NULL. */
+	void (*done)(struct channel *c, int exit_code, const struct json *exception);
+	/* The last; the channel is closed. why: what it said that it must not; NULL: it ended. */
+	void (*ended)(struct channel *c, const char *why);
+};
+
+enum channel_state { CHANNEL_NEW, CHANNEL_IDLE, CHANNEL_BUSY };
+
+struct channel {
+	const struct channel_events *events;
+	void *ctx;
+	/* Ours. */
+	struct loop *loop;
+	struct loop_fd sock;
+	enum channel_state state;
+	bool plain;
+	bool waits; /* for an answer */
+	struct buf in, out;
+	size_t sent; /* of out */
+	size_t shown_bytes;
+	unsigned n_shown, n_notes;
+};
+
+/* One that is closed. */
+#define CHANNEL_CLOSED ((struct channel){.sock.fd = -1})
+
+/* events and ctx are set. *ret_theirs: the driver's end, the caller's to pass on and close. */
+int channel_open(struct channel *c, struct loop *loop, bool plain, int *ret_theirs,
+		 struct cay_error *err);
+void channel_close(struct channel *c);
+
+/* The next cell, when it is ready. CAY_E_TOO_LARGE. */
+int channel_run(struct channel *c, const char *code, size_t len, struct cay_error *err);
+
+/* A line for what it asked; or why there will be none. 0 or -errno. */
+int channel_answer(struct channel *c, const char *text, size_t len);
+int channel_refuse(struct channel *c, const char *why);
+
+/* Takes what has come by now: its other end is gone. */
+void channel_take_rest(struct channel *c);
+
+/* Input that is there from the start, line by line. */
+struct channel_input {
+	bool given;
+	const char *data;
+	size_t len, at;
+};
+
+/* Answers with the next line, or that there is no more. False: none was given. */
+bool channel_feed(struct channel *c, struct channel_input *in);

@@ -1,0 +1,487 @@
+#include "session/context_impl.h"
+
+#include "base/attr.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "core/limits.h"
+#include "policy/plan.h"
+#include "session/job.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* While nobody there hears anything. */
+#define AGAIN_MS 1000
+#define BEGIN_MS 300
+
+static struct loop *loop_of(const struct context *c)
+{
+	return c->all->place->loop;
+}
+
+static void go_on(struct context *c)
+{
+	(void)loop_after(loop_of(c), &c->next_turn, 0);
+}
+
+static void stop_asking(struct context *c)
+{
+	c->asks = false;
+	free(c->prompt);
+	c->prompt = NULL;
+}
+
+/*
+ * One that comes when a cell has only just been sent may find its driver not yet at it, which is
+ * deaf between cells: it is said once more.
+ */
+static void interrupt(struct context *c)
+{
+	islands_interrupt(c->all->ref, c->command);
+	if (clock_ms_since(c->begun_ns) < BEGIN_MS)
+		(void)loop_after(loop_of(c), &c->again, BEGIN_MS);
+}
+
+static void on_again(struct loop_timer *t)
+{
+	struct context *c = t->ctx;
+
+	if (c->state == CONTEXT_BUSY)
+		islands_interrupt(c->all->ref, c->command);
+}
+
+static void stop_timers(struct context *c)
+{
+	loop_cancel(loop_of(c), &c->again);
+	loop_cancel(loop_of(c), &c->deadline);
+	loop_cancel(loop_of(c), &c->grace);
+}
+
+/* The first cell is over. */
+static void end_cell(struct context *c, const struct cell_end *e)
+{
+	struct cell *cell = c->cells;
+
+	stop_timers(c);
+	stop_asking(c);
+	c->cause = CAUSE_NONE;
+	c->cells = cell->next;
+	cell->next = NULL;
+	cell->context = NULL;
+	cell->events->ended(cell, e);
+}
+
+/* There is no process any more, or none that we know of. */
+static void forget_process(struct context *c)
+{
+	channel_close(&c->channel);
+	context_io_take(c, true);
+	c->command = 0;
+	c->state = CONTEXT_ENDED;
+	c->start[0] = '\0';
+}
+
+/* With it all its cells end: those that wait were meant for what it remembered. */
+static void end_cells(struct context *c, const struct cell_end *e)
+{
+	const struct cell_end waiting = {.status = -1, .cause = CAUSE_CANCELLED, .lost = true};
+
+	if (c->cells)
+		end_cell(c, e);
+	while (c->cells)
+		end_cell(c, e->err ? e : &waiting);
+}
+
+static void kill_process(struct context *c, enum cause cause)
+{
+	if (c->command)
+		islands_kill(c->all->ref, c->command, cause);
+}
+
+void context_abandon(struct context *c)
+{
+	const struct cell_end e = {.status = -1, .cause = CAUSE_CANCELLED, .lost = true};
+
+	kill_process(c, CAUSE_CANCELLED);
+	forget_process(c);
+	end_cells(c, &e);
+	stop_timers(c);
+	stop_asking(c);
+	loop_cancel(loop_of(c), &c->next_turn);
+}
+
+/* The driver's words */
+
+static struct context *of(const struct channel *ch)
+{
+	return ch->ctx;
+}
+
+static void on_driver_ready(struct channel *ch)
+{
+	of(ch)->state = CONTEXT_IDLE;
+	go_on(of(ch));
+}
+
+static void on_shown(struct channel *ch, const struct json *bundle)
+{
+	context_io_take(of(ch), false); /* what was printed before it */
+	of(ch)->cells->events->shown(of(ch)->cells, bundle);
+}
+
+static void on_noted(struct channel *ch, const char *text)
+{
+	of(ch)->cells->events->noted(of(ch)->cells, text);
+}
+
+static void on_asked(struct channel *ch, const char *prompt, bool password)
+{
+	struct context *c = of(ch);
+	struct cell *cell = c->cells;
+
+	if (channel_feed(ch, &cell->input))
+		return;
+	if (!cell->waits) {
+		(void)channel_refuse(ch,
+				     "nobody can answer: send stdin with the code, or follow it "
+				     "by events and answer the context's input");
+		return;
+	}
+	c->asks = true;
+	c->password = password;
+	c->prompt = strdup(prompt);
+	cell->events->asked(cell, prompt, password);
+}
+
+static void on_done(struct channel *ch, int exit_code, const struct json *exception)
+{
+	struct context *c = of(ch);
+	const struct cell_end e = {
+		.done = true, .exit_code = exit_code, .exception = exception, .cause = c->cause};
+
+	context_io_take(c, false); /* all it printed was written before */
+	c->state = CONTEXT_IDLE;
+	c->n_cells++;
+	c->last_used_ms = clock_wall_ms();
+	end_cell(c, &e);
+	go_on(c);
+}
+
+/* Of a process that has ended we hear by its report, also where it only closed the channel. */
+static void on_channel_ended(struct channel *ch, const char *why)
+{
+	struct context *c = of(ch);
+
+	(void)snprintf(c->why, sizeof(c->why), "%s", why ? why : "");
+	kill_process(c, CAUSE_NONE);
+}
+
+static const struct channel_events driver_events = {
+	.ready = on_driver_ready,
+	.shown = on_shown,
+	.noted = on_noted,
+	.asked = on_asked,
+	.done = on_done,
+	.ended = on_channel_ended,
+};
+
+/* Times */
+
+static void on_grace(struct loop_timer *t)
+{
+	struct context *c = t->ctx;
+
+	if (c->all->frozen)
+		(void)loop_after(loop_of(c), t, AGAIN_MS);
+	else
+		kill_process(c, c->cause);
+}
+
+/* An interpreter that has only begun to start has nothing to lose. */
+static void break_off(struct context *c, enum cause cause, bool harsh)
+{
+	if (c->cause == CAUSE_NONE)
+		c->cause = cause;
+	loop_cancel(loop_of(c), &c->deadline);
+	if (harsh || c->state != CONTEXT_BUSY) {
+		kill_process(c, c->cause);
+		return;
+	}
+	interrupt(c);
+	(void)loop_after(loop_of(c), &c->grace, CONTEXT_GRACE_MS);
+}
+
+static void on_deadline(struct loop_timer *t)
+{
+	struct context *c = t->ctx;
+
+	if (c->all->frozen)
+		(void)loop_after(loop_of(c), t, AGAIN_MS);
+	else
+		break_off(c, CAUSE_TIMEOUT, false);
+}
+
+/* The next cell */
+
+static void fail_cells(struct context *c, const struct cay_error *err)
+{
+	const struct cell_end e = {.err = err, .status = -1};
+
+	end_cells(c, &e);
+}
+
+static int start_process(struct context *c, struct cay_error *err)
+{
+	struct island_order o = {.plan = c->plan,
+				 .fds = {-1, -1, -1},
+				 .flags = FLAG_TELL_READY | FLAG_STAYS,
+				 .timeout_ms = LIMIT_MAX_TIME_MS};
+	int r = context_io_open(c, o.fds, err);
+
+	c->why[0] = '\0';
+	c->fresh = true;
+	if (r == 0)
+		r = islands_command(c->all->ref, &o, &c->command, err);
+	for (int n = 0; n < 3; n++)
+		fd_closep(&o.fds[n]);
+	if (r < 0)
+		forget_process(c);
+	else
+		c->state = CONTEXT_STARTING;
+	return r;
+}
+
+static void begin_cell(struct context *c)
+{
+	struct cell *cell = c->cells;
+	struct cay_error err;
+
+	(void)snprintf(c->run, sizeof(c->run), "%s", cell->run);
+	cell->events->begun(cell);
+	c->fresh = false;
+	context_io_begin(c);
+	c->state = CONTEXT_BUSY;
+	c->begun_ns = clock_now_ns();
+	if (c->ended[0])
+		cell->events->noted(cell, c->ended);
+	c->ended[0] = '\0';
+	if (channel_run(&c->channel, cell->code, cell->len, &err) < 0) {
+		const struct cell_end e = {.err = &err};
+
+		/* Nothing was sent. */
+		c->state = CONTEXT_IDLE;
+		c->channel.state = CHANNEL_IDLE;
+		end_cell(c, &e);
+		go_on(c);
+	}
+}
+
+/* Its time is from its turn on, with the start of its interpreter. */
+static void on_turn(struct loop_timer *t)
+{
+	struct context *c = t->ctx;
+	struct cay_error err;
+
+	if (!c->cells || c->state == CONTEXT_BUSY || c->state == CONTEXT_STARTING)
+		return;
+	if (c->state == CONTEXT_IDLE && c->channel.sock.fd < 0)
+		return; /* it ended, of which we shall hear */
+	if (!c->deadline.place)
+		(void)loop_after(loop_of(c), &c->deadline, c->cells->timeout_ms);
+	if (c->state == CONTEXT_IDLE)
+		begin_cell(c);
+	else if (start_process(c, &err) < 0)
+		fail_cells(c, &err);
+}
+
+void context_run(struct context *c, struct cell *cell)
+{
+	struct cell **at = &c->cells;
+
+	while (*at)
+		at = &(*at)->next;
+	cell->next = NULL;
+	cell->context = c;
+	*at = cell;
+	c->last_used_ms = clock_wall_ms();
+	go_on(c);
+}
+
+/* Its turn has come, and a process is at it. */
+static bool is_under_way(const struct cell *cell)
+{
+	const struct context *c = cell->context;
+
+	return c && c->cells == cell && context_is_at_work(c);
+}
+
+static void take_out(struct cell *cell)
+{
+	struct cell **at = &cell->context->cells;
+
+	if (*at == cell)
+		stop_timers(cell->context);
+	while (*at != cell)
+		at = &(*at)->next;
+	*at = cell->next;
+	cell->next = NULL;
+	cell->context = NULL;
+}
+
+void cell_cancel(struct cell *cell, enum cause cause, bool harsh)
+{
+	const struct cell_end e = {.status = -1, .cause = cause};
+
+	if (is_under_way(cell)) {
+		break_off(cell->context, cause, harsh);
+	} else if (cell->context) {
+		take_out(cell);
+		cell->events->ended(cell, &e);
+	}
+}
+
+void cell_leave(struct cell *cell)
+{
+	struct context *c = cell->context;
+	bool runs = is_under_way(cell);
+
+	if (!c)
+		return;
+	if (runs)
+		kill_process(c, CAUSE_CANCELLED);
+	take_out(cell);
+	if (runs) {
+		stop_asking(c);
+		forget_process(c);
+		go_on(c);
+	}
+}
+
+const struct isolation *cell_isolation(const struct cell *cell)
+{
+	return &cell->context->isolation;
+}
+
+const char *cell_start(const struct cell *cell)
+{
+	return cell->context->fresh ? cell->context->start : "kept";
+}
+
+/* What the launcher says */
+
+static void on_process_ready(struct context *c, const struct service_report *r)
+{
+	c->isolation = r->isolation;
+	if (r->warm && plan_warm(c->plan))
+		(void)snprintf(c->start, sizeof(c->start), "warm:%s", plan_warm(c->plan));
+}
+
+static void describe_end(struct context *c, const struct service_report *r)
+{
+	const char *how = c->why[0]                  ? c->why
+			  : r->cause == CAUSE_MEMORY ? "memory ran out"
+						     : "its process ended";
+
+	(void)snprintf(
+		c->ended, sizeof(c->ended),
+		"what was remembered is lost: the interpreter had ended when no code ran (%s)",
+		how);
+}
+
+static void on_process_exited(struct context *c, const struct service_report *r)
+{
+	struct cell_end e = {.status = r->status, .lost = true};
+	bool ran;
+
+	channel_take_rest(&c->channel);
+	ran = c->state != CONTEXT_IDLE;
+	e.cause = c->cause != CAUSE_NONE ? c->cause : (enum cause)r->cause;
+	e.why = c->why[0] ? c->why : NULL;
+	if (!ran)
+		describe_end(c, r);
+	kill_process(c, CAUSE_NONE); /* what it started and left */
+	forget_process(c);
+	if (ran)
+		end_cells(c, &e);
+	else
+		go_on(c);
+}
+
+bool contexts_report(struct contexts *all, const struct service_report *r)
+{
+	struct context *c = all->list;
+
+	while (c && (c->command == 0 || c->command != r->command))
+		c = c->next;
+	if (!c)
+		return false;
+	if (r->kind == REPORT_READY) {
+		on_process_ready(c, r);
+	} else if (r->kind == REPORT_EXITED) {
+		on_process_exited(c, r);
+	} else if (r->kind == REPORT_FAILED) {
+		forget_process(c);
+		fail_cells(c, &r->error);
+	}
+	return true;
+}
+
+void contexts_lost(struct contexts *all, const char *reason)
+{
+	for (struct context *c = all->list; c; c = c->next) {
+		bool was = c->state != CONTEXT_ENDED;
+		const struct cell_end e = {.status = -1, .cause = CAUSE_CANCELLED, .lost = true};
+
+		forget_process(c);
+		end_cells(c, &e);
+		if (was)
+			(void)snprintf(c->ended, sizeof(c->ended),
+				       "what was remembered is lost: the sandbox was stopped (%s)",
+				       reason);
+	}
+	all->frozen = false;
+}
+
+void context_init(struct context *c)
+{
+	c->channel = CHANNEL_CLOSED;
+	c->channel.events = &driver_events;
+	c->channel.ctx = c;
+	for (int n = 0; n < STREAMS; n++)
+		c->streams[n] =
+			(struct context_stream){.in.fd = -1, .context = c, .which = (enum stream)n};
+	c->next_turn = (struct loop_timer){.fire = on_turn, .ctx = c};
+	c->deadline = (struct loop_timer){.fire = on_deadline, .ctx = c};
+	c->again = (struct loop_timer){.fire = on_again, .ctx = c};
+	c->grace = (struct loop_timer){.fire = on_grace, .ctx = c};
+}
+
+int context_interrupt(struct context *c, struct cay_error *err)
+{
+	if (c->state != CONTEXT_BUSY)
+		return cay_fail(err, CAY_E_CONFLICT, 0, "nothing runs in the context %s", c->name);
+	interrupt(c);
+	return 0;
+}
+
+int context_answer(struct context *c, const char *text, size_t len, struct cay_error *err)
+{
+	int r;
+
+	if (!c->asks)
+		return cay_fail(err, CAY_E_CONFLICT, 0, "nothing waits for input in the context %s",
+				c->name);
+	r = channel_answer(&c->channel, text, len);
+	if (r < 0)
+		return cay_fail(err, CAY_E_TOO_LARGE, -r, "send the input");
+	stop_asking(c);
+	return 0;
+}
+
+int context_restart(struct context *c, struct cay_error *err)
+{
+	context_abandon(c);
+	c->ended[0] = '\0';
+	return start_process(c, err);
+}
