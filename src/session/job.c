@@ -142,6 +142,13 @@ static int describe_rules(const struct job_order *o, struct result *r)
 	return failed;
 }
 
+static void note_start(struct job *j, bool warm)
+{
+	if (warm && plan_warm(j->order.plan))
+		(void)snprintf(j->result.start, sizeof(j->result.start), "warm:%s",
+			       plan_warm(j->order.plan));
+}
+
 static void describe(struct job *j)
 {
 	struct result *r = &j->result;
@@ -159,6 +166,8 @@ static void describe(struct job *j)
 	memcpy(r->sandbox, o->sandbox, sizeof(r->sandbox));
 	if (r->isolation.user == HOLD_UNKNOWN && o->isolation)
 		r->isolation = *o->isolation;
+	if (!o->context)
+		note_start(j, o->warm);
 	(void)describe_rules(o, r);
 }
 
@@ -334,9 +343,7 @@ static void note_isolation(struct job *j, const struct service_report *r)
 {
 	j->uid = r->uid;
 	j->result.isolation = r->isolation;
-	if (r->warm && plan_warm(j->order.plan))
-		(void)snprintf(j->result.start, sizeof(j->result.start), "warm:%s",
-			       plan_warm(j->order.plan));
+	note_start(j, r->warm);
 }
 
 static void note_ready(struct job *j, const struct service_report *r)
