@@ -4,6 +4,7 @@
 #include "base/buf.h"
 #include "base/fd.h"
 #include "base/json.h"
+#include "cli/cell.h"
 #include "cli/options.h"
 #include "cli/remote.h"
 #include "cli/remote_request.h"
@@ -20,7 +21,7 @@
 
 struct exec {
 	struct spec spec; /* first: see spec_options.h */
-	const char *sandbox, *code;
+	const char *sandbox, *code, *context;
 	bool detach, json, output_limited;
 };
 
@@ -36,6 +37,8 @@ static const struct option_row rows[] = {
 	{'c', "code", "CODE", "code instead of a command", OPTION_STORE(struct exec, code)},
 	{'l', "language", "NAME[@VERSION]", "of the code: python (default), node@22 ...",
 	 .set = spec_option_language},
+	{0, "context", "NAME", "an interpreter that remembers has the code",
+	 OPTION_STORE(struct exec, context)},
 	{'e', "env", "K=V", "a variable; K alone passes the caller's own", .set = spec_option_env},
 	{0, "env-file", "FILE", "variables, one K=V a line", .set = spec_option_env_file},
 	{'w', "workdir", "PATH", "working directory (/workspace)", .set = spec_option_workdir},
@@ -78,6 +81,9 @@ static int take_program(struct exec *x, int argc, char **argv, int at, struct ca
 		return nothing_to_run(err);
 	if (!x->code && s->language)
 		return cay_fail(err, CAY_E_INVALID, 0, "--language goes with --code");
+	if (x->context && (!x->code || at < argc))
+		return cay_fail(err, CAY_E_INVALID, 0,
+				"--context goes with --code, and without arguments");
 	if (x->code) {
 		s->code_len = strlen(x->code);
 		s->code = strdup(x->code);
@@ -107,6 +113,9 @@ static int add_stdin(const struct exec *x, struct json *body, struct cay_error *
 	if (spec_read_all(fd, REMOTE_STDIN_MAX, "standard input", &data, &len, err) < 0)
 		return cay_hint(err, "larger things go in by cay cp");
 	r = remote_request_stdin(body, data, len, err);
+	/* Of a cell none is something else than one that may come. */
+	if (x->context && len == 0)
+		json_set_str(body, "stdin", "");
 	free(data);
 	return r;
 }
@@ -133,13 +142,18 @@ static int carry_out(struct exec *x, struct cay_error *err)
 	_cleanup_(remote_freep) struct remote *remote = NULL;
 	_cleanup_(buf_done) struct buf path = {0};
 	_cleanup_(json_freep) struct json *body = NULL;
+	_cleanup_(cell_desk_done) struct cell_desk desk;
 	struct remote_run run = {.json = x->json};
 
+	cell_desk_init(&desk, x->sandbox, x->context);
 	if (remote_sandbox_path(&path, x->sandbox, "/runs", err) < 0 ||
 	    remote_request(&x->spec, REQUEST_COMMAND, &body, err) < 0 ||
+	    (x->context && remote_request_str(body, "context", x->context, "--context", err) < 0) ||
 	    remote_open(&remote, err) < 0 || add_stdin(x, body, err) < 0)
 		return -1;
-	run.remote = remote;
+	desk.remote = run.remote = remote;
+	run.input = cell_answer;
+	run.ctx = &desk;
 	run.path = buf_str(&path);
 	run.body = body;
 	run.output_limit = x->output_limited ? x->spec.limits.output_bytes : 0;
@@ -178,15 +192,22 @@ static int run(int argc, char **argv)
 const struct verb verb_exec = {
 	.name = "exec",
 	.summary = "run a command or code in a sandbox",
-	.usage = "[options] SANDBOX -- CMD [ARG...] | SANDBOX -c CODE [ARG...]",
+	.usage = "[options] SANDBOX -- CMD [ARG...] | SANDBOX -c CODE [ARG...]\n"
+		 "       cay exec [options] SANDBOX --context NAME -c CODE",
 	.about =
 		"Runs a command, or code, in a live sandbox: with its files, beside whatever else\n"
-		"runs there. Output and exit code are as those of cay run.\n",
+		"runs there. Output and exit code are as those of cay run. With --context the\n"
+		"code is given to an interpreter of that name, started if it is not there, which\n"
+		"keeps its variables; the value of the last expression is printed, and pictures\n"
+		"appear in terminals of kitty's and iTerm2's kind, or are saved as cay-N.png.\n",
 	.examples = "  cay exec work -- pip install ./x.whl\n"
 		    "  cay exec work -c 'import x; print(x)'\n"
+		    "  cay exec work --context main -c 'x = 42'\n"
+		    "  cay exec work --context main -c x\n"
 		    "  cay exec -d work -- python3 -m http.server\n",
 	.notes = "Standard input that is no terminal is read to its end first, up to 16 MiB, and\n"
-		 "given to the program; --stdin /dev/null gives it none.\n",
+		 "given to the program; --stdin /dev/null gives it none. Of a cell they are the\n"
+		 "lines that input() reads; at a terminal it asks.\n",
 	.argument = "SANDBOX",
 	.words_end_options = true,
 	.rows = rows,

@@ -220,6 +220,12 @@ bool output_failed(const struct output *o)
 	return failed;
 }
 
+void output_settle(struct output *o)
+{
+	for (int s = 0; s < STREAMS; s++)
+		write_ready(&o->through[s]);
+}
+
 void output_finish(struct output *o)
 {
 	if (o->capture)

@@ -38,6 +38,9 @@ void output_compiled(struct output *o);
 
 struct sink output_sink(struct output *o);
 
+/* All that went in until now is written, or can't be. */
+void output_settle(struct output *o);
+
 /* The end of the stream: what a filter or a limit still held back. */
 void output_finish(struct output *o);
 

@@ -59,7 +59,14 @@ void remote_freep(struct remote **r);
 int remote_signal(const struct remote *r);
 int remote_signal_fd(const struct remote *r);
 
-/* For who waits himself, and found a signal there: as if a call had. Returns -1. */
+/*
+ * What SIGINT does instead of ending the call that is under way. 0: it goes on; -1. It may call
+ * the daemon by another connection.
+ */
+typedef int remote_interrupt_fn(void *ctx, struct cay_error *err);
+void remote_on_interrupt(struct remote *r, remote_interrupt_fn *fn, void *ctx);
+
+/* For who waits himself, and found a signal there: as if a call had. */
 int remote_interrupted(struct remote *r, struct cay_error *err);
 
 /* What is asked. At most one of json, data and from. */

@@ -13,6 +13,8 @@ struct remote {
 	int fd;      /* -1: it has to be made anew */
 	int signals; /* a signalfd */
 	int signal;
+	remote_interrupt_fn *on_interrupt; /* NULL: SIGINT ends the call */
+	void *interrupt_ctx;
 	bool used; /* an answer came on this connection before */
 	struct http_parser *parser;
 	char piece[PIECE_BYTES];

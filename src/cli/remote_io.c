@@ -113,6 +113,12 @@ int remote_signal_fd(const struct remote *r)
 	return r->signals;
 }
 
+void remote_on_interrupt(struct remote *r, remote_interrupt_fn *fn, void *ctx)
+{
+	r->on_interrupt = fn;
+	r->interrupt_ctx = ctx;
+}
+
 int remote_fd(const struct remote *r)
 {
 	return r->fd;
@@ -140,6 +146,8 @@ int remote_interrupted(struct remote *r, struct cay_error *err)
 
 	if (read(r->signals, &info, sizeof(info)) != (ssize_t)sizeof(info))
 		info.ssi_signo = SIGINT;
+	if (info.ssi_signo == SIGINT && r->on_interrupt)
+		return r->on_interrupt(r->interrupt_ctx, err);
 	r->signal = (int)info.ssi_signo;
 	fd_closep(&r->fd);
 	(void)cay_fail(err, CAY_E_INTERNAL, 0, "cancelled by %s", strsignal(r->signal));
@@ -152,14 +160,17 @@ int remote_wait(struct remote *r, short events, int ms, struct cay_error *err)
 	struct pollfd f[] = {{.fd = r->fd, .events = events}, {.fd = r->signals, .events = POLLIN}};
 	int n;
 
-	do {
+	for (;;) {
 		n = poll(f, ARRAY_LEN(f), ms);
-	} while (n < 0 && errno == EINTR);
-	if (n < 0)
-		return cay_fail(err, CAY_E_INTERNAL, errno, "wait for the daemon");
-	if (f[1].revents)
-		return remote_interrupted(r, err);
-	return f[0].revents;
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return cay_fail(err, CAY_E_INTERNAL, errno, "wait for the daemon");
+		if (!f[1].revents)
+			return f[0].revents;
+		if (remote_interrupted(r, err) < 0)
+			return -1;
+	}
 }
 
 /* 0; 1: the daemon has something to say before it is all sent, or does not listen any more; -1. */

@@ -40,8 +40,8 @@ static int wait_writable(struct remote_output *o, enum stream which, struct cay_
 	return f[1].revents ? remote_interrupted(o->remote, err) : 0;
 }
 
-static int pass(struct remote_output *o, enum stream which, const char *data, size_t len,
-		struct cay_error *err)
+int remote_output_text(struct remote_output *o, enum stream which, const char *data, size_t len,
+		       struct cay_error *err)
 {
 	while (len > 0) {
 		ssize_t n = o->sink.output(o->sink.ctx, which, data, len);
@@ -71,11 +71,11 @@ int remote_output_pass(struct remote_output *o, enum stream which, const struct 
 	const char *text = json_bytes(json_get(data, "text"), &len);
 
 	if (text)
-		return pass(o, which, text, len, err);
+		return remote_output_text(o, which, text, len, err);
 	text = json_str(json_get(data, "base64"));
 	if (!text || text_decode_base64(&bytes, text, strlen(text)) < 0)
 		return cay_fail(err, CAY_E_ENGINE, 0, "the daemon's answer is no output");
-	return pass(o, which, bytes.data, bytes.len, err);
+	return remote_output_text(o, which, bytes.data, bytes.len, err);
 }
 
 void remote_output_finish(struct remote_output *o)

@@ -21,6 +21,10 @@ void remote_output_done(struct remote_output *o);
 int remote_output_pass(struct remote_output *o, enum stream which, const struct json *data,
 		       struct cay_error *err);
 
+/* Text that is no event of a stream's. As remote_output_pass(). */
+int remote_output_text(struct remote_output *o, enum stream which, const char *text, size_t len,
+		       struct cay_error *err);
+
 /* The end: what was still held back. */
 void remote_output_finish(struct remote_output *o);
 

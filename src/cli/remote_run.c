@@ -2,6 +2,7 @@
 
 #include "base/attr.h"
 #include "base/json.h"
+#include "cli/bundle.h"
 #include "cli/cli.h"
 #include "cli/remote_output.h"
 #include "core/limit.h"
@@ -71,19 +72,23 @@ static int read_result(const struct json *j, struct result *ret, struct cay_erro
 	if (ret->status == STATUS_OK && code != 0)
 		return bad_result(err);
 	(void)snprintf(ret->message, sizeof(ret->message), "%s", message ? message : status);
+	ret->state_lost = json_bool(json_get(j, "state_lost"));
 	read_engine(j, ret);
 	ret->isolation.degraded = read_degraded(json_get(json_get(j, "isolation"), "degraded"));
 	return 0;
 }
 
-static void say(const struct result *r)
+static void say(const struct remote_run *q, const struct result *r)
 {
 	if (!r->sandboxed)
 		cli_say("ran without a sandbox (%s)",
 			r->engine_reason ? r->engine_reason : "the daemon's mode");
-	if (r->status != STATUS_OK)
+	if (r->status != STATUS_OK && !(q->quiet && r->status == STATUS_FAILED))
 		cli_say("%s", r->message);
-	cli_say_degraded(&r->isolation);
+	if (r->state_lost)
+		cli_say("the interpreter is gone, with all that it knew");
+	if (!q->quiet)
+		cli_say_degraded(&r->isolation);
 }
 
 static int take_result(const struct remote_run *q, const struct json *j, struct result *ret,
@@ -92,6 +97,43 @@ static int take_result(const struct remote_run *q, const struct json *j, struct 
 	if (read_result(j, ret, err) < 0)
 		return -1;
 	return q->result ? q->result(q->ctx, j, err) : 0;
+}
+
+/* As an interpreter says it that nobody has asked to. */
+static int pass_traceback(struct streaming *s, const struct json *exception, struct cay_error *err)
+{
+	size_t len = 0;
+	const char *text = json_bytes(json_get(exception, "traceback"), &len);
+	int r = text ? remote_output_text(&s->out, STREAM_STDERR, text, len, err) : 0;
+
+	if (r == 0 && len > 0 && text[len - 1] != '\n')
+		r = remote_output_text(&s->out, STREAM_STDERR, "\n", 1, err);
+	return r;
+}
+
+static int on_result(struct streaming *s, const struct json *data, struct cay_error *err)
+{
+	if (take_result(s->q, data, &s->result, err) < 0 ||
+	    pass_traceback(s, json_get(data, "exception"), err) < 0)
+		return -1;
+	s->ended = true;
+	return 1;
+}
+
+/* What only cells of a context send. */
+static int on_cell_event(struct streaming *s, const char *name, const struct json *data,
+			 struct cay_error *err)
+{
+	const char *text = json_str(json_get(data, "text"));
+
+	if (strcmp(name, "display") == 0)
+		return bundle_show(&s->out, data, err);
+	if (strcmp(name, "note") == 0 && text)
+		cli_note("%s", text);
+	if (strcmp(name, "input") != 0 || !s->q->input)
+		return 0;
+	output_settle(&s->out.out);
+	return s->q->input(s->q->ctx, data, err);
 }
 
 static int on_event(void *ctx, const char *name, const struct json *data, struct cay_error *err)
@@ -103,12 +145,8 @@ static int on_event(void *ctx, const char *name, const struct json *data, struct
 		return remote_output_pass(&s->out, (enum stream)which, data, err);
 	if (strcmp(name, "error") == 0)
 		return remote_refusal_json(0, data, err);
-	if (strcmp(name, "result") != 0)
-		return 0;
-	if (take_result(s->q, data, &s->result, err) < 0)
-		return -1;
-	s->ended = true;
-	return 1;
+	return strcmp(name, "result") == 0 ? on_result(s, data, err)
+					   : on_cell_event(s, name, data, err);
 }
 
 /* As if the program had found the broken pipe itself. */
@@ -136,7 +174,7 @@ static int stream(const struct remote_run *q, struct cay_error *err)
 		if (output_failed(&s.out.out))
 			r = EXIT_OURS;
 		if (s.ended)
-			say(&s.result);
+			say(q, &s.result);
 	}
 	result_done(&s.result);
 	remote_output_done(&s.out);
@@ -156,7 +194,7 @@ static int fetch(const struct remote_run *q, struct cay_error *err)
 	code = result_exit_code(&result);
 	if (cli_print_json(take_ptr(&j)) != 0)
 		code = EXIT_OURS;
-	say(&result);
+	say(q, &result);
 	return code;
 }
 

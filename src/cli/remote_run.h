@@ -14,6 +14,10 @@ struct remote_run {
 	const struct json *body;
 	bool json;             /* the result on stdout; else output as it comes */
 	uint64_t output_limit; /* of what passes through; 0: none */
+	bool quiet; /* one of many: that it failed is not told in words, as its output says why,
+		     * nor which limits are not enforced */
+	/* input() of a cell waits: has to see to an answer. NULL: it waits in vain. */
+	int (*input)(void *ctx, const struct json *asked, struct cay_error *err);
 	/* Has the result before anything is said of it; NULL. */
 	int (*result)(void *ctx, const struct json *result, struct cay_error *err);
 	void *ctx;

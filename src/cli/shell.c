@@ -5,6 +5,7 @@
 #include "base/helper.h"
 #include "cli/cli.h"
 #include "cli/options.h"
+#include "cli/repl.h"
 #include "cli/remote_sandbox.h"
 
 #include <errno.h>
@@ -22,6 +23,12 @@ void shell_ask_done(struct shell_ask *a)
 static const struct option_row rows[] = {
 	{0, "terminal", "ID", "one that is there, as it was left",
 	 OPTION_STORE(struct shell_ask, terminal)},
+	{0, "python", NULL, "cells for an interpreter that remembers",
+	 OPTION_STORE(struct shell_ask, python)},
+	{0, "node", NULL, "the same of node", OPTION_STORE(struct shell_ask, node)},
+	{0, "bash", NULL, "the same of bash", OPTION_STORE(struct shell_ask, bash)},
+	{0, "context", "NAME", "of the interpreter (main)",
+	 OPTION_STORE(struct shell_ask, context)},
 };
 
 /* A word as sh reads it back. */
@@ -46,6 +53,14 @@ static int take_command(struct shell_ask *a, int argc, char **argv, int at, stru
 	if (a->terminal && a->command.len > 0)
 		return cay_fail(err, CAY_E_INVALID, 0,
 				"a terminal that is there has its command already");
+	if (a->python + a->node + a->bash > 1)
+		return cay_fail(err, CAY_E_INVALID, 0, "an interpreter has one language");
+	if ((a->python || a->node || a->bash) && (a->terminal || a->command.len > 0))
+		return cay_fail(err, CAY_E_INVALID, 0,
+				"an interpreter has neither a terminal nor a command");
+	if (a->context && !(a->python || a->node || a->bash))
+		return cay_fail(err, CAY_E_INVALID, 0,
+				"--context goes with --python, --node or --bash");
 	return 0;
 }
 
@@ -88,6 +103,14 @@ static int run(int argc, char **argv)
 	struct cay_error err;
 	int r = shell_parse(argc, argv, &ask, &err);
 
+	if (r == 0 && (ask.python || ask.node || ask.bash)) {
+		r = repl(ask.sandbox, ask.context ? ask.context : "main",
+			 ask.python ? "python"
+			 : ask.node ? "node"
+				    : "bash",
+			 &err);
+		return r < 0 ? cli_error(&err, false) : r;
+	}
 	if (r == 0 && (isatty(STDIN_FILENO) != 1 || isatty(STDOUT_FILENO) != 1)) {
 		r = cay_fail(&err, CAY_E_INVALID, 0, "cay shell needs a terminal");
 		(void)cay_hint(&err, "cay exec runs a command without one");
@@ -99,13 +122,20 @@ static int run(int argc, char **argv)
 
 const struct verb verb_shell = {
 	.name = "shell",
-	.summary = "a terminal in a sandbox",
-	.usage = "[--terminal ID] SANDBOX [-- CMD [ARG...]]",
+	.summary = "a terminal in a sandbox, or an interpreter to talk to",
+	.usage = "[--terminal ID] SANDBOX [-- CMD [ARG...]]\n"
+		 "       cay shell --python|--node|--bash [--context NAME] SANDBOX",
 	.about = "Opens a shell, or runs CMD, on a terminal in a live sandbox. Ctrl-P Ctrl-Q\n"
-		 "leaves it running; --terminal comes back to it.\n",
+		 "leaves it running; --terminal comes back to it.\n"
+		 "\n"
+		 "With --python and the like: what is typed are cells of an interpreter that\n"
+		 "remembers, as those of cay exec --context. Ctrl-C interrupts a cell, Ctrl-D\n"
+		 "leaves; the interpreter stays.\n",
 	.examples = "  cay shell work\n"
-		    "  cay shell work -- python3\n",
-	.notes = "What programs send goes to your terminal as it is. Exit code: the program's.\n",
+		    "  cay shell work -- python3\n"
+		    "  cay shell work --python\n",
+	.notes = "What programs send goes to your terminal as it is. Exit code: the program's.\n"
+		 "For an interpreter lines have no history of their own; rlwrap adds one.\n",
 	.argument = "SANDBOX",
 	.words_end_options = true,
 	.rows = rows,

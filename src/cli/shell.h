@@ -7,10 +7,14 @@
 #include "base/buf.h"
 #include "core/error.h"
 
+#include <stdbool.h>
+
 struct shell_ask {
 	const char *sandbox;
 	const char *terminal; /* NULL: a new one */
 	struct buf command;   /* a line for sh; "": a shell */
+	bool python, node, bash;
+	const char *context; /* of the interpreter, if it is one of these; NULL: "main" */
 };
 
 void shell_ask_done(struct shell_ask *a);

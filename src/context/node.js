@@ -350,8 +350,9 @@
      * the first cell that looks as if it had such a part: it takes 30 ms and 10 MB.
      */
     const ARMED = 0;
-    const BUSY = 1;
+    const BUSY = 1; // the number of the cell that runs, or 0
     const HEARD = 2;
+    const PATIENCE_MS = 400;
     const flags = new Int32Array(new SharedArrayBuffer(12));
     const WATCHER = `
         const { workerData: flags, parentPort } = require('worker_threads');
@@ -367,12 +368,15 @@
             try {
                 script.runInThisContext({ breakOnSigint: true });
             } catch {
-                if (!Atomics.load(flags, ${BUSY}))
-                    continue;
+                const cell = Atomics.load(flags, ${BUSY});
                 Atomics.store(flags, ${HEARD}, 0);
-                parentPort.postMessage('interrupt');
-                if (Atomics.wait(flags, ${HEARD}, 0, 100) === 'timed-out')
+                // Again, because what is ended may be who was about to hear it.
+                while (cell !== 0 && Atomics.load(flags, ${BUSY}) === cell) {
+                    parentPort.postMessage(cell);
+                    if (Atomics.wait(flags, ${HEARD}, 0, ${PATIENCE_MS}) !== 'timed-out')
+                        break;
                     session.post('Runtime.terminateExecution');
+                }
             }
         }`;
     let watcher = null;
@@ -386,10 +390,11 @@
             watcher.unref();
             Atomics.wait(flags, ARMED, 0, 5000);
         });
-        watcher.on('message', () => {
+        watcher.on('message', (meant) => {
+            if (meant === Atomics.load(flags, BUSY))
+                interrupt();
             Atomics.store(flags, HEARD, 1);
             Atomics.notify(flags, HEARD);
-            interrupt();
         });
         watcher.on('error', () => process.on('SIGINT', interrupt));
     };
@@ -409,7 +414,7 @@
                 done(exception);
             },
         };
-        Atomics.store(flags, BUSY, 1);
+        Atomics.store(flags, BUSY, cells);
     });
 
     /* The fault of a code that is none, as node shows it. */

@@ -3,9 +3,7 @@
 import fcntl
 import json
 import os
-import pty
 import re
-import select
 import signal
 import struct
 import subprocess
@@ -14,33 +12,8 @@ import time
 
 import pytest
 
-from support import CAY, NOT_FOUND, OURS, TIMEOUT, wait_until
-
-
-@pytest.fixture
-def cli(daemon):
-    """cay with a daemon: cli("ps"), or cli.local("run", …) for the same without."""
-    class Cli:
-        env = {"CAY_HOST": f"unix:{daemon.socket}"}
-
-        def __call__(self, *args, **more):
-            more["env"] = dict(self.env, **more.get("env", {}))
-            return daemon.cay(*args, config=daemon.config, cwd=daemon.place, **more)
-
-        def local(self, *args, **more):
-            return daemon.cay(*args, config=daemon.config, cwd=daemon.place, **more)
-
-        def start(self, *args, **more):
-            return daemon.cay.start(*args, env=self.env, config=daemon.config, cwd=daemon.place, **more)
-    return Cli()
-
-
-@pytest.fixture
-def box(cli):
-    """The name of a sandbox that is removed at the end."""
-    cli("create", "--name", "box", "--label", "a=b").ok()
-    yield "box"
-    cli("rm", "-f", "box").ok()
+from support import NOT_FOUND, OURS, TIMEOUT, wait_until
+from typed import Terminal, box, cli  # noqa: F401: fixtures
 
 
 # cay run, by a daemon and without one
@@ -362,56 +335,8 @@ def test_without_a_daemon(cli):
 
 # The terminal
 
-class Terminal:
-    """cay shell on a terminal of 100 by 30."""
-
-    def __init__(self, cli, daemon, *args):
-        env = dict(daemon.cay.env, CAY_HOST=f"unix:{daemon.socket}", TERM="xterm")
-        self.pid, self.fd = pty.fork()
-        if self.pid == 0:
-            try:
-                fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 100, 0, 0))
-                os.chdir(daemon.place)
-                argv = [*daemon.cay.prefix, CAY, "shell", *args]
-                os.execvpe(argv[0], argv, env)
-            finally:
-                os._exit(99)
-        self.seen = b""
-
-    def until(self, text, seconds=10):
-        end = time.monotonic() + seconds
-        while text not in self.seen:
-            assert time.monotonic() < end, self.seen
-            if not select.select([self.fd], [], [], 0.2)[0]:
-                continue
-            try:
-                data = os.read(self.fd, 65536)
-            except OSError:
-                data = b""
-            assert data, self.seen
-            self.seen += data
-        before, _, self.seen = self.seen.partition(text)
-        return before
-
-    def type(self, data):
-        os.write(self.fd, data)
-
-    def end(self, seconds=10):
-        end = time.monotonic() + seconds
-        try:
-            while time.monotonic() < end:
-                if select.select([self.fd], [], [], 0.2)[0] and not os.read(self.fd, 65536):
-                    break
-        except OSError:
-            pass
-        os.close(self.fd)
-        if time.monotonic() >= end:
-            os.kill(self.pid, signal.SIGKILL)
-        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
-
-
 def test_shell(cli, daemon, box):
-    t = Terminal(cli, daemon, box)
+    t = Terminal(daemon, "shell", box)
     t.type(b"echo $((40+2)); stty size\n")
     t.until(b"42\r\n30 100")
     fcntl.ioctl(t.fd, termios.TIOCSWINSZ, struct.pack("HHHH", 20, 70, 0, 0))
@@ -430,13 +355,13 @@ def test_shell(cli, daemon, box):
 
 
 def test_shell_with_a_command(cli, daemon, box):
-    t = Terminal(cli, daemon, box, "--", "sh", "-c", "echo it''s; exit 3")
+    t = Terminal(daemon, "shell", box, "--", "sh", "-c", "echo it''s; exit 3")
     t.until(b"its")
     assert t.end() == 3
 
 
 def test_shell_is_left_and_come_back_to(cli, daemon, box):
-    t = Terminal(cli, daemon, box)
+    t = Terminal(daemon, "shell", box)
     t.type(b"A=remem''bered; echo re''ady\n")
     t.until(b"ready")
     t.type(b"\x10\x11")
@@ -444,7 +369,7 @@ def test_shell_is_left_and_come_back_to(cli, daemon, box):
     command = t.until(b"\n").decode()
     terminal = re.search(r"--terminal (\w+)", command)[1]
     assert t.end() == 0
-    t = Terminal(cli, daemon, "--terminal", terminal, box)
+    t = Terminal(daemon, "shell", "--terminal", terminal, box)
     t.type(b"echo again $A\n")
     t.until(b"again remembered")
     t.type(b"\x10\x15exit 5\n")  # Ctrl-P alone is a key like others
@@ -454,6 +379,6 @@ def test_shell_is_left_and_come_back_to(cli, daemon, box):
 def test_shell_needs_a_terminal_and_a_sandbox(cli, daemon, box):
     done = cli("shell", box)
     assert done.rc == OURS and "needs a terminal" in done.errors
-    t = Terminal(cli, daemon, "nobox")
+    t = Terminal(daemon, "shell", "nobox")
     t.until(b"no sandbox nobox")
     assert t.end() == OURS
