@@ -129,7 +129,7 @@ static int add_waiting_words(const struct runtime *rt, const char *script, struc
 		const char *word = words.argv.items[i];
 
 		if (!put && (script ? word == words.argv.items[words.argv.len - 1]
-				    : strncmp(word, code, strlen(code)) == 0)) {
+				    : strcmp(word, code) == 0)) {
 			put = true;
 			r = strv_add(ret, WAITER_OPTION);
 			if (r == 0)

@@ -96,15 +96,15 @@ static int add_program(struct strv *to, const struct runtime *rt)
 	return r;
 }
 
-/* "-c CODE", or "--eval=CODE" where the option ends so. */
+/* "-c CODE", or "--eval=CODE" where it would be taken for an option. */
 static int add_code(struct strv *to, const struct language *l, const char *code)
 {
-	_cleanup_(buf_done) struct buf joined = BUF(PLAN_MAX_BYTES);
-	size_t n = strlen(l->code_option);
 	int r;
 
-	if (l->code_option[n - 1] == '=') {
-		r = buf_append_str(&joined, l->code_option);
+	if (l->code_joined && code[0] == '-') {
+		_cleanup_(buf_done) struct buf joined = BUF(PLAN_MAX_BYTES);
+
+		r = buf_append_str(&joined, l->code_joined);
 		if (r == 0)
 			r = buf_append_str(&joined, code);
 		return r < 0 ? r : strv_add(to, buf_str(&joined));

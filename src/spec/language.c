@@ -57,7 +57,10 @@ const struct language languages[] = {
 		.programs = {{.name = "node"}, {.name = "nodejs"}},
 		/* import and top-level await without being told that it is a module. */
 		.options = {{"--experimental-detect-module", "20.10", "22.7"}},
-		.code_option = "--eval=",
+		/* By two words: those child_process.fork() leaves out, or children would do it
+		   again. */
+		.code_option = "-e",
+		.code_joined = "--eval=",
 		/* A name for itself, so that arguments are where a file's would be. */
 		.code_args = {"--", "main.js"},
 		.prefer = "20",

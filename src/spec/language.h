@@ -56,7 +56,9 @@ struct language {
 	const char *runs_on; /* the programs and versions are those of this language; NULL */
 	struct language_option options[2]; /* right after the program */
 	const char *code_option; /* "-c": takes the code as an argument; NULL: always a file */
-	const char *code_guard;  /* between option and code: what keeps code from being an option */
+	const char
+		*code_joined;   /* "--eval=": for code that begins like an option; NULL: the same */
+	const char *code_guard; /* between option and code: what keeps code from being an option */
 	const char *code_args[3]; /* between the code and its arguments: $0 of sh -c, "--" */
 	/*
 	 * What a file must begin with: code that begins with its first two letters is

@@ -60,17 +60,6 @@ static bool is_stale(void)
 	return stale;
 }
 
-/* "--eval=" without code is an error, which node has its own words for. */
-static bool has_code(const struct plan *p)
-{
-	const char *word = plan_first(p, p->argv);
-
-	for (uint32_t n = 0; n < p->argv.len; n++, word = plan_next(word))
-		if (strcmp(word, "--eval=") == 0)
-			return false;
-	return true;
-}
-
 /*
  * The environment, and before it, by names that no variable has, the directory and the words of the
  * command line. All of it is node.js's to take: node has a mind of its own about its directory.
@@ -126,7 +115,7 @@ __attribute__((constructor)) static void take_order(void)
 			give_up("no standard input and output");
 	for (int k = 0; k < 3; k++)
 		(void)close(fds[k]);
-	if (is_stale() || !has_code(p))
+	if (is_stale())
 		start_cold(p);
 	set_world(p);
 }

@@ -91,12 +91,13 @@
   };
 
   const beCode = (options, words) => {
-    const at = words.findIndex((word) => word.startsWith('--eval='));
-    const code = words[at].slice('--eval='.length);
+    const at = words.findIndex((word) => word === '-e' || word.startsWith('--eval='));
+    const end = words[at] === '-e' ? at + 2 : at + 1;
+    const code = words[at] === '-e' ? words[at + 1] : words[at].slice('--eval='.length);
     setOption(options, '--eval', code);
     setAlias('_eval', code);
-    process.execArgv.splice(0, Infinity, ...words.slice(1, at + 1));
-    process.argv.splice(1, Infinity, ...words.slice(at + 2)); // what is between is "--"
+    process.execArgv.splice(0, Infinity, ...words.slice(1, end));
+    process.argv.splice(1, Infinity, ...words.slice(end + 1)); // what is between is "--"
   };
 
   // Bound functions are in no trace, and who looks for its name finds it where it was.

@@ -57,7 +57,9 @@ static void code_as_argument(void **state)
 	expect((struct asked){"sh", .code = "-e"}, "", "/p|-c|--|-e|sh|-x");
 	expect((struct asked){"ruby", .code = "p 1"}, "", "/p|-e|p 1|--|-x");
 	expect((struct asked){"javascript", "20.20.2", .code = "1"}, "",
-	       "/p|--experimental-detect-module|--eval=1|--|main.js|-x");
+	       "/p|--experimental-detect-module|-e|1|--|main.js|-x");
+	expect((struct asked){"javascript", "22.8.0", .code = "-1"}, "",
+	       "/p|--eval=-1|--|main.js|-x");
 }
 
 static void options_of_versions(void **state)

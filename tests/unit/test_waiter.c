@@ -236,15 +236,16 @@ static void of_no_use(void **state _unused_)
 static void which_it_suits(void **state _unused_)
 {
 	static const struct {
-		const char *waits[7], *asked[6];
+		const char *waits[8], *asked[7];
 		bool suits;
 	} cases[] = {
-#define WAITS_CODE {"/node", "--o", WAITER_OPTION, "B", "--eval=0", "--"}
+#define WAITS_CODE {"/node", "--o", WAITER_OPTION, "B", "-e", "0", "--"}
 #define WAITS_FILE                                                       \
 	{                                                                \
 		"/node", "--o", WAITER_OPTION, "B", "/workspace/main.js" \
 	}
-		{WAITS_CODE, {"/node", "--o", "--eval=x", "--", "main.js"}, true},
+		{WAITS_CODE, {"/node", "--o", "--eval=-x", "--", "main.js"}, true},
+		{WAITS_CODE, {"/node", "--o", "-e", "x", "--", "main.js"}, true},
 		{WAITS_CODE, {"/node", "--o", "/workspace/x.js"}, false},
 		{WAITS_CODE, {"/node", "--eval=x"}, false},
 		{WAITS_CODE, {"/node", "--p", "--eval=x"}, false},

@@ -426,7 +426,6 @@ void zygote_kind_look(const struct zygote_kind *k, struct program_id *ret)
  */
 static bool suits_waiter(const struct waiter *w, const struct plan *p)
 {
-	static const char code[] = "--eval=";
 	const char *its = plan_first(w->plan, w->plan->argv), *word = plan_first(p, p->argv);
 	uint32_t n = 0;
 
@@ -438,8 +437,9 @@ static bool suits_waiter(const struct waiter *w, const struct plan *p)
 		if (++n >= p->argv.len || strcmp(its, word) != 0)
 			return false;
 	its = plan_next(plan_next(its));
-	return strncmp(its, code, strlen(code)) == 0 ? strncmp(word, code, strlen(code)) == 0
-						     : word[0] == '/';
+	return strcmp(its, "-e") == 0
+		       ? strcmp(word, "-e") == 0 || strncmp(word, "--eval=", strlen("--eval=")) == 0
+		       : word[0] == '/';
 }
 
 struct zygote_kind *zygote_kind_of(struct launcher *l, const struct plan *p)
