@@ -343,7 +343,7 @@ Made by `tests/bench/bench.py --write-docs`, which `make bench` builds what is n
 
 The daemon has interpreters started and loaded, and clones one into a fresh island for each run: see ARCHITECTURE.md. The result's `start` says whether that was so (`warm:default`, `warm:science`) or not (`cold`), and `"cold": true` asks for it not to be.
 
-Python has it. Node can't be cloned once its threads run: instead one is started on an island of its own and waits there for its program, which is `warm:node`. Two wait for code and two for files, for each kind of limits that was asked for twice within a minute, and go when nobody asks for a minute. Each takes 32 to 40 MiB, and counts as 48 of `[warm] memory`. Two in a row are fast; who asks again before the next has booted waits for the rest of that, or starts cold. What a program can see of it is in ARCHITECTURE.md.
+Python has it. Node can't be cloned once its threads run: instead one is started on an island of its own and waits there for its program, which is `warm:node`. Two wait for code and two for files, for each kind of limits that was asked for twice within a minute, and go when nobody asks for a minute. Each has 5 MiB of its own, beside 45 of its file's that all share, and counts as 12 of `[warm] memory`. Two in a row are fast; who asks again before the next has booted waits for the rest of that, or starts cold. What a program can see of it is in ARCHITECTURE.md.
 
 Ruby and PHP start cold. Both could wait in the same way: the last column has what would be left of a run, by itself and without an island. For Ruby it would be worth it (ARCHITECTURE.md says how); PHP wins half of what node does. Where bare starts take a few milliseconds, as of Perl and bash, there is nothing to win.
 

@@ -70,7 +70,7 @@ def test_by_the_command_line(warm):
     assert warm.cay.run("--json", "--cold", "-l", "js", "-c", "0", env=env).ok().json["start"] == "cold"
 
 
-@pytest.mark.parametrize("settings", ["[warm]\nenabled = no\n", "[warm]\nmemory = 40m\n"])
+@pytest.mark.parametrize("settings", ["[warm]\nenabled = no\n", "[warm]\nmemory = 12m\n"])
 def test_without(make_daemon, settings):
     """Not wanted; and no room for one."""
     daemon = make_daemon(settings=settings)

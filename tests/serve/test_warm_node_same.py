@@ -19,7 +19,7 @@ PROGRAMS = pathlib.Path(corpus.__file__).parent / "node"
 KINDS = {"code": [None], "file": ["main.js"], "both": [None, "main.js"], "mjs": ["main.mjs"]}
 
 # Of two cold starts they differ, too.
-VARIES = re.compile(r"\b0x[0-9a-f]{9,16}\b|\(node:\d+\)|duration_ms:? [\d.]+")
+VARIES = re.compile(r"\b0x[0-9a-f]{9,16}\b|\(node:\d+\)|duration_ms:? [\d.]+|\([\d.]+ms\)")
 
 
 def parsed(name, text):
