@@ -21,6 +21,7 @@
 #include "session/sandbox.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -151,7 +152,7 @@ static void fill_record(struct run_record *r, const struct result *res, const st
 	r->signal = res->signal;
 	r->message = res->message;
 	r->wall_ms = res->usage.wall_ms;
-	r->cpu_ms = res->usage.cpu_ms;
+	r->cpu_ms = isnan(res->usage.cpu_ms) ? 0 : res->usage.cpu_ms;
 	r->memory_peak_bytes = res->usage.memory_peak_bytes;
 }
 

@@ -9,6 +9,7 @@
 #include "image/runtime.h"
 #include "image/runtime_choose.h"
 #include "policy/warm.h"
+#include "spec/driver.h"
 #include "spec/language.h"
 
 #include <errno.h>
@@ -22,7 +23,7 @@
 #define LANGUAGE "python"
 #define MODULE   "_cay_warm.so"
 
-/* What an interpreter is started with: python3 -c BOOT MODULE... */
+/* What an interpreter is started with: python3 -c BOOT DRIVER MODULE... */
 static const char boot[] = {
 #include "warm-boot.h"
 	0};
@@ -60,7 +61,8 @@ static int make_plan(const struct settings *s, const struct runtime *rt, const s
 	spec.network.mode = NETWORK_NONE;
 	spec.limits.memory_bytes = ZYGOTE_MEMORY;
 	spec.limits.disk_bytes = ZYGOTE_DISK;
-	if (!spec.code || add_modules(&spec.args, warm_modules(s, set)) < 0)
+	if (!spec.code || strv_add(&spec.args, driver_text(rt->language)) < 0 ||
+	    add_modules(&spec.args, warm_modules(s, set)) < 0)
 		(void)cay_fail(err, CAY_E_INTERNAL, ENOMEM, "plan a zygote");
 	else
 		r = plan_make(&spec, &own, rt, image, NULL, ret, err);

@@ -55,10 +55,15 @@ class State:
     figure_formats = ["png"]
 
 
+def code_of(part):
+    text = PARTS[part]  # or its code: warm starts have compiled it
+    return compile(text, SOURCE, "exec") if type(text) is str else text
+
+
 def load(part):
     """Makes the names of a part this file's. Interrupted, it does it again next time."""
     if part in PARTS:
-        exec(compile(PARTS[part], SOURCE, "exec"), globals())
+        exec(code_of(part), globals())
         PARTS.pop(part, None)
 
 
@@ -340,7 +345,7 @@ def figures():
     if not module:
         module = type(sys)("cay_figures")
         module.state, module.show_objects, module.BACKEND = State, display, BACKEND
-        exec(compile(PARTS["figures"], SOURCE, "exec"), module.__dict__)
+        exec(code_of("figures"), module.__dict__)
         sys.modules["cay_figures"] = module
     return module
 

@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "core/limit.h"
 
+#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -140,7 +141,10 @@ static struct json *usage_json(const struct usage *u)
 
 	json_set_real(o, "wall_ms", u->wall_ms);
 	json_set_real(o, "cpu_ms", u->cpu_ms);
-	json_set_int(o, "memory_peak_bytes", (int64_t)u->memory_peak_bytes);
+	if (isnan(u->cpu_ms))
+		json_set_null(o, "memory_peak_bytes");
+	else
+		json_set_int(o, "memory_peak_bytes", (int64_t)u->memory_peak_bytes);
 	if (u->processes_peak)
 		json_set_int(o, "processes_peak", (int64_t)u->processes_peak);
 	else

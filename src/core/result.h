@@ -74,7 +74,7 @@ extern const char *const namespace_names[NAMESPACES];
 
 struct usage {
 	double wall_ms;
-	double cpu_ms;
+	double cpu_ms; /* NAN: neither this nor memory is known */
 	uint64_t memory_peak_bytes;
 	uint64_t processes_peak; /* 0: not known */
 };

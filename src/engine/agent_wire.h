@@ -76,7 +76,9 @@ struct agent_request {
 	uint32_t path_len;
 	uint32_t arg_len; /* move: where to; list: the cursor; tree out: globs with a NUL between */
 	uint32_t pad;
-	uint64_t offset; /* read */
+	/* read; tree out by globs: what "*" stands for was changed after this time, in ns since
+	 * 1970 */
+	uint64_t offset;
 	uint64_t length; /* read; tree out: bytes in all at most */
 };
 

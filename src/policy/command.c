@@ -3,6 +3,7 @@
 #include "base/attr.h"
 #include "base/buf.h"
 #include "policy/plan.h"
+#include "spec/driver.h"
 #include "spec/version.h"
 
 #include <stdbool.h>
@@ -154,6 +155,10 @@ static int add_language(struct command_words *c, const struct spec *spec, const 
 	(void)snprintf(n.memory, sizeof(n.memory), "%llu", (unsigned long long)memory_bytes);
 	for (size_t i = 0; i < LANGUAGE_WORDS_MAX && l->env[i] && r == 0; i++)
 		r = add_word(&c->env, &n, l->env[i]);
+	if (spec->cell && driver_words(l) && r == 0) {
+		r = add_words(&c->argv, &n, driver_words(l));
+		return r < 0 ? r : strv_add(&c->argv, spec->code);
+	}
 	if (r < 0 || (l->tool && !rt->tool[0]))
 		return r < 0 ? r : add_words(&c->argv, &n, l->toolless_run);
 	r = add_words(&c->compile, &n, l->compile);

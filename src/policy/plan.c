@@ -395,7 +395,8 @@ int plan_make(const struct spec *spec, const struct settings *settings,
 	push_all(&b, &b.head.compile, &command.compile);
 	push_all(&b, &b.head.argv, &command.argv);
 	push_all(&b, &b.head.env, &env);
-	if (warm_choose(spec, settings, runtime, image, &env, warm))
+	if (warm_choose(spec, settings, spec->live_runtime ? spec->live_runtime : runtime, image,
+			&env, warm))
 		b.head.warm = add(&b, warm);
 	b.head.workdir = add(&b, decide_workdir(spec, image));
 	b.head.allow_degraded =

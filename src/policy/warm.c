@@ -1,6 +1,7 @@
 #include "policy/warm.h"
 
 #include "base/attr.h"
+#include "policy/plan.h"
 #include "spec/version.h"
 
 #include <stdio.h>
@@ -216,19 +217,32 @@ bool warm_can(const struct runtime *runtime)
 	       version_compare(runtime->version, "3.14") < 0;
 }
 
+/* On a live island programs are as warm as that is. */
+static bool is_of_island(const struct plan *island, const struct runtime *runtime)
+{
+	return runtime && plan_warm(island) &&
+	       strcmp(plan_first(island, island->argv), runtime->program) == 0;
+}
+
 bool warm_choose(const struct spec *spec, const struct settings *s, const struct runtime *runtime,
 		 const struct image *image, const struct strv *env, char ret[WARM_NAME_SIZE])
 {
 	_cleanup_(strv_done) struct strv sets = {0};
 	const char *set = WARM_DEFAULT;
 
+	if (spec->island && !is_of_island(spec->island, runtime))
+		return false;
 	/* Which images are trusted is the launcher's to know. */
 	if (!s->warm_enabled || spec->cold || !runtime || (image && s->warm_images.len == 0) ||
 	    !warm_can(runtime) || spec->as_root || spec->writable ||
 	    spec->engine == ENGINE_DIRECT || spec->n_mounts > 0 || spec->workspace.source ||
 	    spec->kept || !env_is_usual(env) || warm_sets(s, &sets) < 0)
 		return false;
-	for (size_t i = 0; i < sets.len; i++)
+	if (spec->island)
+		set = plan_warm(spec->island);
+	else if (spec->live_runtime)
+		set = WARM_LIVE;
+	for (size_t i = 0; i < sets.len && !spec->island && !spec->live_runtime; i++)
 		if (suits(s, spec, &sets, i)) {
 			set = sets.items[i];
 			break;

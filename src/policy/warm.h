@@ -14,6 +14,14 @@
 
 #define WARM_NAME_SIZE 33
 #define WARM_DEFAULT   "default"
+#define WARM_LIVE      "science" /* what a sandbox that lives on gets: nobody knows what comes */
+
+/*
+ * With less memory a sandbox is not borne. Its PID 1 is an interpreter then, whose size the kernel
+ * takes into account when memory runs out: programs are to be worth more to it (orders.c), and what
+ * they are worth goes by the limit.
+ */
+#define WARM_LIVE_MEMORY (256ull << 20)
 
 /* The names of all sets: those of the settings, then ours. 0 or -errno. */
 int warm_sets(const struct settings *s, struct strv *ret);
@@ -22,8 +30,8 @@ int warm_sets(const struct settings *s, struct strv *ret);
 const char *warm_modules(const struct settings *s, const char *set);
 
 /*
- * The set that would serve this program best; false: it has to be started cold. Nothing is decided
- * by it but how fast it begins. env: all of its environment.
+ * The set that would serve this program best, or a sandbox's programs; false: it has to be started
+ * cold. Nothing is decided by it but how fast it begins. env: all of its environment.
  */
 bool warm_choose(const struct spec *spec, const struct settings *s, const struct runtime *runtime,
 		 const struct image *image, const struct strv *env, char ret[WARM_NAME_SIZE]);

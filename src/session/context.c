@@ -277,6 +277,16 @@ static void begin_cell(struct context *c)
 	}
 }
 
+/* Whether files that are changed now are newer than those there were at its turn. */
+static bool is_newer(struct cell *cell)
+{
+	if (!cell->ticks)
+		return true;
+	if (!cell->since)
+		cell->since = clock_file_now_ns();
+	return clock_file_is_over(cell->since);
+}
+
 /* Its time is from its turn on, with the start of its interpreter. */
 static void on_turn(struct loop_timer *t)
 {
@@ -289,7 +299,9 @@ static void on_turn(struct loop_timer *t)
 		return; /* it ended, of which we shall hear */
 	if (!c->deadline.place)
 		(void)loop_after(loop_of(c), &c->deadline, c->cells->timeout_ms);
-	if (c->state == CONTEXT_IDLE)
+	if (c->state == CONTEXT_IDLE && !is_newer(c->cells))
+		(void)loop_after(loop_of(c), t, 1);
+	else if (c->state == CONTEXT_IDLE)
 		begin_cell(c);
 	else if (start_process(c, &err) < 0)
 		fail_cells(c, &err);

@@ -69,9 +69,11 @@ struct cell {
 	uint64_t timeout_ms;
 	struct channel_input input;
 	bool waits; /* where input was not given, somebody may yet answer */
+	bool ticks; /* it begins when files that it changes are newer than all others */
 	/* Ours. */
 	struct cell *next;
 	struct context *context; /* NULL: it is in none */
+	uint64_t since;          /* of one that ticks: when its turn came */
 };
 
 /* Of one sandbox; borrowed but for the list. */

@@ -69,7 +69,7 @@ void job_cancel(struct job *j, enum cause cause, int by)
 		j->watched.cause = cause;
 		j->watched.signal = by;
 	}
-	if (j->step == STEP_PUT || j->step == STEP_MAKE)
+	if (j->step == STEP_PUT || j->step == STEP_MAKE || j->step == STEP_TICK)
 		job_go_on(j);
 	else if (j->step == STEP_CELL)
 		job_cell_cancel(j, cause);
@@ -142,6 +142,13 @@ static int describe_rules(const struct job_order *o, struct result *r)
 	return failed;
 }
 
+static void note_start(struct job *j, bool warm)
+{
+	if (warm && plan_warm(j->order.plan))
+		(void)snprintf(j->result.start, sizeof(j->result.start), "warm:%s",
+			       plan_warm(j->order.plan));
+}
+
 static void describe(struct job *j)
 {
 	struct result *r = &j->result;
@@ -159,6 +166,8 @@ static void describe(struct job *j)
 	memcpy(r->sandbox, o->sandbox, sizeof(r->sandbox));
 	if (r->isolation.user == HOLD_UNKNOWN && o->isolation)
 		r->isolation = *o->isolation;
+	if (!o->context)
+		note_start(j, o->warm);
 	(void)describe_rules(o, r);
 }
 
@@ -202,8 +211,19 @@ static int after_compile(struct job *j, struct cay_error *err)
 	return j->status != 0 ? 1 : launch(j, STEP_MAIN, err);
 }
 
+/* Until the clock of files has gone on: what was put there is as old as it was then. */
+static int await_tick(struct job *j)
+{
+	j->step = STEP_TICK;
+	if (!j->since)
+		j->since = clock_file_now_ns();
+	return loop_after(j->place.loop, &j->next, 1);
+}
+
 static int begin_program(struct job *j, struct cay_error *err)
 {
+	if (job_gets_new(j) && !j->order.context && (!j->since || !clock_file_is_over(j->since)))
+		return await_tick(j);
 	if (j->order.context) {
 		job_cell_begin(j);
 		return 0;
@@ -242,6 +262,7 @@ static int step_on(struct job *j, struct cay_error *err)
 	case STEP_MAKE:
 		return job_has_files(j) ? job_put(j, err) : begin_program(j, err);
 	case STEP_PUT:
+	case STEP_TICK:
 		return begin_program(j, err);
 	case STEP_COMPILE:
 		return after_compile(j, err);
@@ -334,9 +355,7 @@ static void note_isolation(struct job *j, const struct service_report *r)
 {
 	j->uid = r->uid;
 	j->result.isolation = r->isolation;
-	if (r->warm && plan_warm(j->order.plan))
-		(void)snprintf(j->result.start, sizeof(j->result.start), "warm:%s",
-			       plan_warm(j->order.plan));
+	note_start(j, r->warm);
 }
 
 static void note_ready(struct job *j, const struct service_report *r)

@@ -53,6 +53,7 @@ struct job_order {
 	/* On a live island: whose, and what holds it (borrowed until the job has ended). */
 	char sandbox[ID_SIZE];
 	const struct isolation *isolation;
+	bool warm;                          /* it was borne by an interpreter */
 	const struct network_spec *network; /* as it is now, which may not be as the plan says */
 	const struct engine *engine;        /* that was decided on, by the spec */
 	const char *reason;                 /* why this one; static, or NULL */

@@ -9,6 +9,7 @@
 #include "base/json.h"
 #include "spec/driver.h"
 
+#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -66,6 +67,7 @@ static void cell_begun(struct cell *c)
 {
 	struct job *j = c->ctx;
 
+	j->since = c->since;
 	j->start_ns = clock_now_ns(); /* what it waited for others is not its own time */
 	j->result.isolation = *cell_isolation(c);
 	(void)snprintf(j->result.start, sizeof(j->result.start), "%s", cell_start(c));
@@ -137,6 +139,7 @@ void job_cell_begin(struct job *j)
 	j->command = 0;
 	note_input(j);
 	j->result.context = strdup(o->body->context);
+	j->result.usage.cpu_ms = NAN; /* its process is at many */
 	j->cell = (struct cell){.events = &cell_events,
 				.ctx = j,
 				.run = o->plan->id,
@@ -144,7 +147,8 @@ void job_cell_begin(struct job *j)
 				.len = o->body->spec.cell_len,
 				.timeout_ms = o->plan->limits.timeout_ms,
 				.input = j->stdin_lines,
-				.waits = o->may_ask};
+				.waits = o->may_ask,
+				.ticks = job_gets_new(j)};
 	context_run(o->context, &j->cell);
 }
 

@@ -23,6 +23,16 @@ bool job_has_files(const struct job *j)
 	return count(j) > 0;
 }
 
+bool job_gets_new(const struct job *j)
+{
+	const struct transfers *get = &j->order.body->spec.get;
+
+	for (size_t n = 0; n < get->len; n++)
+		if (strcmp(get->items[n].from, "*") == 0)
+			return true;
+	return false;
+}
+
 /* An agent on the host has the workspace, and no root of its own. */
 static const char *agent_path(const struct job *j, const char *path)
 {
@@ -182,6 +192,7 @@ int job_get(struct job *j, struct cay_error *err)
 	struct agent_ask ask = {.op = AGENT_TREE_OUT,
 				.flags = AGENT_GET,
 				.path = j->order.engine->sandboxed ? ISLAND_WORKSPACE : ".",
+				.offset = j->since,
 				.length = FILES_JSON_BYTES,
 				.idle_ms = FILES_IDLE_MS};
 	char *globs = globs_of(&j->order.body->spec.get, &ask.arg_len);

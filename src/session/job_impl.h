@@ -13,6 +13,7 @@ enum job_step {
 	STEP_RUN,     /* on an island of its own, and nothing else to do */
 	STEP_MAKE,    /* an island of its own that takes commands */
 	STEP_PUT,     /* files in */
+	STEP_TICK,    /* files of this moment are not to be taken for the program's */
 	STEP_COMPILE, /* a command */
 	STEP_MAIN,    /* the command */
 	STEP_CELL,    /* its code, in a context */
@@ -57,6 +58,7 @@ struct job {
 	struct files_put put;
 	char build[BUILD_SIZE]; /* where its compiler works */
 	uint64_t get_bytes;
+	uint64_t since;   /* when it began, as files have it; 0: nobody asks for what is new */
 	unsigned cleaned; /* how many of what it leaves */
 	bool ran;         /* the program's own step is behind it */
 	/* How it ended. */
@@ -101,6 +103,8 @@ bool job_take_output(struct job *j, enum stream s, const char *data, size_t len)
 
 /* job_files.c: each begins its step, which goes on by itself; 0 or -1. */
 bool job_has_files(const struct job *j);
+/* Whether all that is new is asked for: by "*". */
+bool job_gets_new(const struct job *j);
 int job_put(struct job *j, struct cay_error *err);
 int job_get(struct job *j, struct cay_error *err);
 

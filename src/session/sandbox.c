@@ -8,6 +8,7 @@
 #include "image/images.h"
 #include "image/runtime.h"
 #include "policy/network.h"
+#include "policy/warm.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -254,6 +255,7 @@ static void on_ready(struct sandbox *s, const struct service_report *r)
 
 	s->stands = true;
 	s->isolation = r->isolation;
+	s->warm = r->warm;
 	s->last_used_ms = clock_wall_ms();
 	/* What is not remembered would be removed by the next start. */
 	if (sandbox_keep(s, &err) < 0 && s->body->persistent) {
@@ -419,7 +421,23 @@ static void name_kept(struct request_body *body, const char *id)
 	body->spec.kept = body->persistent && !body->spec.workspace.source ? id : NULL;
 }
 
-/* The island is made for a program that does nothing. */
+/* Whose interpreter it shall be borne by, where that can be had; NULL: by none. */
+static const struct runtime *choose_live(const struct settings *settings,
+					 const struct request_body *body, const struct image *image,
+					 struct runtime *room)
+{
+	const struct spec any = {.language = language_find(LANGUAGE_DEFAULT)};
+	uint64_t memory = body->spec.limits.memory_bytes ? body->spec.limits.memory_bytes
+							 : settings->limits.memory_bytes;
+	struct cay_error unused;
+
+	if (memory < WARM_LIVE_MEMORY ||
+	    image_choose_runtime(settings, &any, image, body->spec.image, room, &unused) < 0)
+		return NULL;
+	return room;
+}
+
+/* The island is made for a program that does nothing: its name says which interpreter it has. */
 static int make_plan(struct sandboxes *all, const char *id, const struct settings *settings,
 		     struct request_body *body, const struct image *image, struct plan **ret,
 		     struct cay_error *err)
@@ -428,6 +446,8 @@ static int make_plan(struct sandboxes *all, const char *id, const struct setting
 	struct spec *spec = &body->spec;
 	uint64_t max = settings->maximum.timeout_ms;
 	struct network_spec network;
+	struct runtime room;
+	int r;
 
 	spec->kind = SPEC_ARGV;
 	spec->live_roots = image ? &no_roots : &all->roots; /* they are the host's */
@@ -435,13 +455,18 @@ static int make_plan(struct sandboxes *all, const char *id, const struct setting
 	if (!spec->limits.timeout_ms) /* a command's */
 		spec->limits.timeout_ms =
 			max && max < SANDBOX_COMMAND_DEFAULT_MS ? max : SANDBOX_COMMAND_DEFAULT_MS;
-	if (spec->args.len == 0 && strv_add(&spec->args, "/bin/true") < 0)
-		return cay_fail(err, CAY_E_INTERNAL, ENOMEM, "make the sandbox");
 	if (network_decide(spec, settings, &network, err) < 0)
 		return -1;
 	network_spec_done(&spec->network);
 	spec->network = network;
-	if (plan_make(spec, settings, NULL, image, NULL, ret, err) < 0)
+	spec->live_runtime = choose_live(settings, body, image, &room);
+	strv_done(&spec->args);
+	if (strv_add(&spec->args, spec->live_runtime ? room.program : "/bin/true") < 0)
+		r = cay_fail(err, CAY_E_INTERNAL, ENOMEM, "make the sandbox");
+	else
+		r = plan_make(spec, settings, NULL, image, NULL, ret, err);
+	spec->live_runtime = NULL; /* it ends here */
+	if (r < 0)
 		return -1;
 	spec->limits = (*ret)->limits; /* commands get what was decided, not what was asked */
 	return 0;

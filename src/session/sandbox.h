@@ -53,6 +53,7 @@ struct sandbox {
 	int64_t touched_ms;                           /* the last_used_ms that the store knows */
 	uint64_t idle_timeout_ms;
 	struct isolation isolation;
+	bool warm;                /* its island was borne by an interpreter */
 	struct logs logs;         /* what its commands print */
 	struct contexts contexts; /* its interpreters that remember */
 	struct sandbox_job *jobs;

@@ -116,6 +116,7 @@ int sandbox_order(struct sandbox *s, struct request_body *body, uint64_t cpu_lef
 		return -1;
 	memcpy(ret->sandbox, s->id, sizeof(ret->sandbox));
 	ret->isolation = &s->isolation;
+	ret->warm = s->warm;
 	ret->network = &s->body->spec.network;
 	return 0;
 }

@@ -85,6 +85,7 @@ struct network_spec {
 void network_spec_done(struct network_spec *n);
 
 struct plan;
+struct runtime;
 
 struct spec {
 	enum spec_kind kind;
@@ -129,6 +130,11 @@ struct spec {
 	 * NULL: for one program, which gets what it needs.
 	 */
 	const struct strv *live_roots;
+	/*
+	 * For one too: the interpreter that its programs are most likely to want (borrowed), which
+	 * may be started with it; or NULL.
+	 */
+	const struct runtime *live_runtime;
 	/* For a sandbox that is persistent: its workspace's name (borrowed), or NULL. */
 	const char *kept;
 	/* For a program on a live island: that one's plan (borrowed), whose network it has. */

@@ -1,4 +1,4 @@
-# What a zygote's python is started with: `python3 -c BOOT MODULE...`, see warm/python.c. It imports
+# What a zygote's python is started with: `python3 -c BOOT DRIVER MODULE...`, see warm/python.c. It imports
 # the modules, and notes what each of them did to be imported, so that warm/python_modules.c can make
 # it look as if they had not been. What is used here is in every interpreter from the start.
 import sys
@@ -163,7 +163,18 @@ def hide():
     warm.hide(entries)
 
 
-preload(sys.argv[1:])
+def driver(text):
+    """Contexts' driver (src/context, tools/driver), compiled: that is most of what its start takes."""
+    found = []
+    exec(text, {"__builtins__": {"compile": compile, "exec": lambda *call: found.append(call)}})
+    code, names = found[0]
+    names["__builtins__"] = builtins.__dict__
+    names["PARTS"] = {name: compile(part, code.co_filename, "exec") for name, part in names["PARTS"].items()}
+    warm.drive(text, code, names)
+
+
+driver(sys.argv[1])
+preload(sys.argv[2:])
 hide()
 sys.excepthook = warm.serve
 raise SystemError

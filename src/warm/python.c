@@ -3,12 +3,12 @@
  *
  * Theory of operation
  *
- * The launcher starts `python3 -c BOOT MODULE...` (boot.py) with a socket as fd 0 and this object
- * as fd 1. BOOT loads it, imports the modules, makes serve() the excepthook, and fails. So CPython
- * takes BOOT's frame down and calls serve() from C, with no frame at all and an interpreter that is
- * whole. In there the process waits (zygote_serve(), the engine's half), is cloned, and the clone
- * becomes the program's process by python_run(): code runs with nothing below it, as in a cold
- * start.
+ * The launcher starts `python3 -c BOOT DRIVER MODULE...` (boot.py) with a socket as fd 0 and this
+ * object as fd 1. BOOT loads it, imports the modules, makes serve() the excepthook, and fails. So
+ * CPython takes BOOT's frame down and calls serve() from C, with no frame at all and an interpreter
+ * that is whole. In there the process waits (zygote_serve(), the engine's half), is cloned, and the
+ * clone becomes the program's process by python_run(): code runs with nothing below it, as in a
+ * cold start.
  *
  * What a cold start does between exec and the program's first line, a clone makes up for:
  *
@@ -170,7 +170,20 @@ static PyObject *hide(PyObject *self, PyObject *entries)
 	Py_RETURN_NONE;
 }
 
+/* (text, code, names): what the driver of contexts is when it has been compiled. */
+static PyObject *drive(PyObject *self, PyObject *args)
+{
+	PyObject *text, *code, *names;
+
+	(void)self;
+	if (!PyArg_ParseTuple(args, "OOO", &text, &code, &names) ||
+	    run_remember_driver(text, code, names) < 0)
+		return NULL;
+	Py_RETURN_NONE;
+}
+
 static PyMethodDef methods[] = {
+	{"drive", drive, METH_VARARGS, NULL},
 	{"hide", hide, METH_O, NULL},
 	{"prepare", prepare, METH_NOARGS, NULL},
 	{"serve", serve, METH_VARARGS, NULL},

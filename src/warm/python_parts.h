@@ -39,6 +39,8 @@ __attribute__((noreturn)) void give_up(const char *what);
 
 /* python_run.c */
 __attribute__((noreturn)) void python_run(char **argv, char **env);
+/* -c with exactly this text is run as this code, with these names. */
+int run_remember_driver(PyObject *text, PyObject *code, PyObject *names);
 
 /* python_world.c: what a process is born with. */
 int world_remember(void);

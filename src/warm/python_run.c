@@ -13,8 +13,31 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+/* The driver of contexts, which is compiled already: boot.py. */
+static struct {
+	char *text; /* as it is given with -c; NULL: there is none */
+	PyObject *code, *names;
+} driver;
+
+int run_remember_driver(PyObject *text, PyObject *code, PyObject *names)
+{
+	PyObject *bytes = PyUnicode_EncodeFSDefault(text);
+	const char *given = bytes ? PyBytes_AsString(bytes) : NULL;
+
+	driver.text = given ? strdup(given) : NULL;
+	Py_XDECREF(bytes);
+	if (!driver.text)
+		return -1;
+	Py_INCREF(code);
+	Py_INCREF(names);
+	driver.code = code;
+	driver.names = names;
+	return 0;
+}
+
 /* What to run, when it is known that it can be run here. */
 struct program {
+	bool is_driver;
 	char *code; /* NULL: a file */
 	FILE *file;
 	char path[PATH_MAX];      /* __file__ */
@@ -99,6 +122,8 @@ static bool find_program(char **argv, struct program *p)
 {
 	if (!argv[0] || !argv[1])
 		return false;
+	p->is_driver = strcmp(argv[1], "-c") == 0 && argv[2] && driver.text &&
+		       strcmp(argv[2], driver.text) == 0;
 	if (strcmp(argv[1], "-c") == 0)
 		return argv[2] && find_code(argv[2], p);
 	return argv[1][0] != '-' && argv[1][0] != 0 && find_file(argv[1], p);
@@ -277,5 +302,7 @@ void python_run(char **argv, char **env)
 	dict = module ? PyModule_GetDict(module) : NULL;
 	if (!dict)
 		give_up("no __main__");
+	if (p.is_driver)
+		conclude(PyEval_EvalCode(driver.code, driver.names, driver.names), dict, false);
 	conclude(p.code ? run_code(p.code, dict) : run_file(&p, dict), dict, !p.code);
 }

@@ -475,7 +475,7 @@ def test_interrupt_while_a_message_is_half_written(system):
     for _ in range(5):
         system.begin("print('begun')\ndisplay('x' * (2 << 20))")
         system.output("stdout", "begun", 20)
-        time.sleep(0.1)  # nobody reads: it waits in the middle
+        assert system.selector.select(20)  # the message has begun; nobody reads, so it waits in the middle
         system.interrupt()
         time.sleep(0.05)
         cell = system.end(20)

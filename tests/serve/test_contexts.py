@@ -1,7 +1,9 @@
 """Interpreters that remember: contexts of a sandbox, and code whose values are shown."""
 
+import base64
 import contextlib
 import json
+import shlex
 import threading
 import time
 
@@ -298,10 +300,169 @@ def test_what_only_waits_is_not_busy(daemon):
         wait_until(lambda: sandbox.request("GET").status == 410, 10, "the end of the idle sandbox")
 
 
+# The sandbox around it
+
+@contextlib.contextmanager
+def borne(daemon, **spec):
+    """A sandbox whose PID 1 is a clone of the science set's zygote, which the first sandbox has started."""
+    def is_warm():
+        with daemon.sandbox(**spec) as sandbox:
+            return cell(sandbox, "1").ok()["start"] == "warm:science"
+    wait_until(is_warm, 30, "a sandbox that is borne")
+    with daemon.sandbox(**spec) as sandbox:
+        yield sandbox
+
+
+def cold(daemon, **spec):
+    return daemon.sandbox(cold=True, **spec)
+
+
+EAT = "set -o pipefail; head -c 400000000 /dev/zero | tail | wc -c"
+
+
+@pytest.mark.parametrize("made", [cold, borne])
+def test_out_of_memory_is_of_one_context(make_daemon, made):
+    with made(make_daemon(), limits={"memory": "300m"}) as sandbox:
+        cell(sandbox, "x = 1", "other").ok()
+        r = cell(sandbox, "a = []\nwhile True: a.append(bytearray(10_000_000))").ok()
+        assert r["status"] == "out_of_memory" and r["state_lost"] and "memory limit" in r["message"]
+        assert value(sandbox, "x", "other") == "1"
+        assert cell(sandbox, "a").ok()["exception"]["name"] == "NameError"
+        # A program that a cell starts is not the cell.
+        eat = f"import subprocess; subprocess.run(['bash', '-c', {EAT!r}]).returncode"
+        assert value(sandbox, "y = 1; " + eat) == "137" and value(sandbox, "x", "other") == "1"
+        # Nor is what another command eats.
+        assert not sandbox.run("bash", EAT)["success"]
+        assert value(sandbox, "y") == "1" and value(sandbox, "x", "other") == "1"
+        # Nor what an earlier one left in the background.
+        sandbox.sh(f"(sleep 0.2; bash -c {EAT!r}) >/dev/null 2>&1 &")
+        time.sleep(2)
+        assert value(sandbox, "y") == "1" and value(sandbox, "x", "other") == "1"
+
+
+@pytest.mark.parametrize("made", [cold, borne])
+def test_many_small_programs_out_of_memory(make_daemon, made):
+    """PID 1, which may be an interpreter and larger than each of them, is none of those that go."""
+    with made(make_daemon(), limits={"memory": "300m", "pids": 200}) as sandbox:
+        eater = "import time\na = b'x' * 12_000_000\nprint(len(a), flush=True)\ntime.sleep(3)"
+        code = f"for i in $(seq 40); do python3 -S -c {shlex.quote(eater)} & done; wait"
+        r = sandbox.run("bash", code, limits={"timeout": "60s"})
+        assert 0 < r["stdout"].count("12000000") < 40  # some went, some did not
+        assert sandbox.show()["state"] == "live" and sandbox.sh("echo here")["stdout"] == "here\n"
+
+
+def test_pause_holds_a_cell_and_its_time(make_daemon):
+    daemon = make_daemon()
+    with daemon.sandbox() as sandbox:
+        cell(sandbox, "x = 1").ok()
+        with under_way(sandbox, "import time\nfor _ in range(300): time.sleep(0.01)\n'slept'") as answers:
+            sandbox.request("POST", "/pause").ok()
+            assert cell(sandbox, "1").status == 409 and say(sandbox, "restart").status == 409
+            time.sleep(1)
+            sandbox.request("POST", "/resume").ok()
+        assert answers[0].ok()["results"] == [{"text/plain": "'slept'"}] and value(sandbox, "x") == "1"
+        with under_way(sandbox, "import time; time.sleep(60)", limits={"timeout": "2s"}) as answers:
+            sandbox.request("POST", "/pause").ok()
+            time.sleep(5)  # past its time, and its grace
+            assert not answers
+            sandbox.request("POST", "/resume").ok()
+        assert answers[0].ok()["status"] == "timeout" and not answers[0].json["state_lost"]
+        assert value(sandbox, "x") == "1"
+
+
+def test_a_persistent_sandbox_forgets_and_says_so(make_daemon):
+    daemon = make_daemon()
+    with daemon.sandbox(persistent=True, idle_timeout="2s") as sandbox:
+        cell(sandbox, "x = 1; open('kept', 'w').write('here')").ok()
+        wait_until(lambda: sandbox.show()["state"] == "stopped", 15, "its stop")
+        assert context(sandbox)["state"] == "ended"
+        r = cell(sandbox, "open('kept').read()").ok()
+        assert r["results"] == [{"text/plain": "'here'"}] and "stopped (idle)" in r["notes"][0]
+        assert cell(sandbox, "x").ok()["exception"]["name"] == "NameError"
+        wait_until(lambda: sandbox.show()["state"] == "stopped", 15, "its stop")
+        assert say(sandbox, "restart").ok()["state"] == "starting"  # which wakes it
+        assert value(sandbox, "1") == "1"
+        daemon.restart()
+        assert contexts(sandbox) == {}
+        assert value(sandbox, "open('kept').read()") == "'here'"
+
+
+def test_the_launchers_end_is_a_cells(make_daemon):
+    daemon = make_daemon()
+    with daemon.sandbox() as sandbox:
+        with stream(sandbox, "import time; time.sleep(600)", limits={"timeout": "500s"}) as events:
+            events.until("start")
+            daemon.expect_errors = True
+            daemon.kill9("launcher")
+            got = list(events)
+        assert not got or got[-1][0] in ("result", "error")
+
+
+def test_warm_contexts(make_daemon):
+    """From the zygote of the science set, by a sandbox that is borne by it."""
+    daemon = make_daemon()
+    with borne(daemon) as sandbox:
+        r = cell(sandbox, "import pandas as pd\npd.DataFrame({'a': [1, 2]})").ok()
+        assert r["start"] == "warm:science" and context(sandbox)["start"] == "warm:science"
+        assert "<table" in r["results"][0]["text/html"] and "a" in r["results"][0]["text/plain"]
+        r = cell(sandbox, "import matplotlib.pyplot as plt\nplt.plot([1, 2]); plt.show()").ok()
+        assert base64.b64decode(r["results"][0]["image/png"]).startswith(b"\x89PNG")
+        # A fork of PID 1 is no relative of other contexts, nor of its parent's memory.
+        assert value(sandbox, "import os; os.getppid()") == "1"
+        assert cell(sandbox, "pd", "other").ok()["exception"]["name"] == "NameError"
+        assert sandbox.sh("cat /proc/1/comm; cat /proc/1/maps 2>&1 | head -c 60")["stdout"].startswith("cay\n")
+        # Other languages start as ever.
+        assert sandbox.sh("echo $0")["start"] == "cold" and sandbox.python("1")["start"] == "warm:science"
+        assert cell(sandbox, "1", "js", language="node").ok()["start"] == "cold"
+    with daemon.sandbox(cold=True) as sandbox:
+        assert cell(sandbox, "1").ok()["start"] == "cold"
+    with daemon.sandbox(limits={"memory": "128m"}) as sandbox:
+        assert cell(sandbox, "1").ok()["start"] == "cold"
+    r = daemon.run("import pandas as pd; pd.DataFrame({'a': [1]})", rich=True)
+    assert "text/html" in r["results"][0] and r["start"] in ("cold", "warm:science")
+
+
+# Other languages
+
+def test_node_remembers(sandbox):
+    js = {"language": "node", "context": "js"}
+    assert cell(sandbox, "const a = 20; console.log('made')", **js).ok()["stdout"] == "made\n"
+    assert value(sandbox, "const b = await Promise.resolve(22); a + b", **js) == "42"
+    r = cell(sandbox, "throw new TypeError('no')", **js).ok()
+    assert r["exception"]["name"] == "TypeError" and r["status"] == "failed" and not r["state_lost"]
+    with under_way(sandbox, "for (;;);", **js) as answers:
+        say(sandbox, "interrupt", "js").ok(202)
+    assert answers[0].ok()["status"] == "failed" and value(sandbox, "a", **js) == "20"
+    r = cell(sandbox, "for (;;);", limits={"timeout": "1s"}, **js).ok()
+    assert r["status"] == "timeout" and not r["state_lost"]
+    assert cell(sandbox, "process.reallyExit(3)", **js).ok()["state_lost"]
+    assert cell(sandbox, "a", **js).ok()["exception"]["name"] == "ReferenceError"
+
+
+def test_bash_remembers(sandbox):
+    sh = {"language": "bash", "context": "sh"}
+    cell(sandbox, "cd /tmp; x=1; f() { echo $x; }; export Y=2", **sh).ok()
+    r = cell(sandbox, "pwd; f; printenv Y; echo oops >&2; false", **sh).ok()
+    assert r["stdout"] == "/tmp\n1\n2\n" and r["stderr"] == "oops\n"
+    assert r["exit_code"] == 1 and r["status"] == "failed" and r["exception"] is None
+    with under_way(sandbox, "sleep 60", **sh) as answers:
+        time.sleep(0.3)
+        say(sandbox, "interrupt", "sh").ok(202)
+    assert answers[0].ok()["exit_code"] == 130 and not answers[0].json["state_lost"]
+    assert cell(sandbox, "f", **sh).ok()["stdout"] == "1\n"
+    r = cell(sandbox, "sleep 60", limits={"timeout": "1s"}, **sh).ok()
+    assert r["status"] == "timeout" and not r["state_lost"]
+    r = cell(sandbox, "kill -9 $$", **sh).ok()
+    assert r["status"] == "signal" and r["signal"] == 9 and r["state_lost"]
+    assert cell(sandbox, "echo [$x]", **sh).ok()["stdout"] == "[]\n"
+
+
 # What is asked for
 
-def test_a_context_has_one_environment(sandbox):
+def test_a_context_has_one_language_and_environment(sandbox):
     cell(sandbox, "x = 1").ok()
+    refused = cell(sandbox, "1", language="bash")
+    assert refused.status == 409 and "another language" in refused.json["error"]["message"]
     assert cell(sandbox, "1", env={"A": "b"}).status == 409
 
 
@@ -317,6 +478,26 @@ def test_files_go_in_and_out_with_a_cell(sandbox):
     assert [(f["path"], f["data"]) for f in r["files"]] == [("out.txt", "QUJD")]
 
 
+def test_everything_new_comes_back(sandbox, daemon):
+    """By "*": what was made or changed since the run began, wherever in the workspace, and nothing else."""
+    make = "import os; os.makedirs('d/e', exist_ok=True); open('d/e/new', 'w').write('n'); open('old', 'a').write('+')"
+    for _ in range(5):
+        sandbox.sh("rm -rf *; echo -n old >old; echo kept >kept; mkdir -p d; echo kept >d/kept")
+        for way in ({}, {"context": "main"}, {"rich": True}):
+            r = sandbox.python(make, files=[{"path": "put", "text": "p"}], get=["*"], **way)
+            assert sorted(f["path"] for f in r["files"]) == ["d/e/new", "old"], way
+    r = sandbox.python("1", files=[{"path": "put", "text": "p"}], get=["*", "kep?"])
+    assert [f["path"] for f in r["files"]] == ["kept"]
+    for way in ({}, {"rich": True}):
+        r = daemon.run(make, files=[{"path": "put", "text": "p"}], get=["*"], **way)
+        assert sorted(f["path"] for f in r["files"]) == ["d/e/new", "old"]
+
+
+def test_what_is_new_is_bounded(sandbox):
+    answer = cell(sandbox, "open('a', 'w').truncate(70_000_000)", get=["*"])
+    assert answer.status == 413 and value(sandbox, "1") == "1"
+
+
 @pytest.mark.parametrize("body, status, word", [
     ({"context": "main", "argv": ["true"]}, 400, "code alone"),
     ({"context": "main", "code": "1", "args": ["a"]}, 400, "arguments"),
@@ -324,6 +505,7 @@ def test_files_go_in_and_out_with_a_cell(sandbox):
     ({"context": "../x", "code": "1"}, 400, "name"),
     ({"context": "", "code": "1"}, 400, "name"),
     ({"context": "main", "code": "1", "language": "ruby"}, 422, "ruby"),
+    ({"context": "main", "code": "\0", "language": "bash"}, 400, "NUL"),
     ({"rich": True, "code": "1", "language": "ruby"}, 422, "ruby"),
 ])
 def test_what_a_context_is_not_for(sandbox, body, status, word):

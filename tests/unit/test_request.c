@@ -503,6 +503,8 @@ static const struct {
 	 "context: goes with code alone", ""},
 	{REQUEST_COMMAND, "{\"language\":\"ruby\",\"code\":\"\",\"context\":\"a\"}", U,
 	 "context: there is none for ruby", "python"},
+	{REQUEST_COMMAND, "{\"language\":\"bash\",\"code\":\"\\u0000\",\"context\":\"a\"}", I,
+	 "context: the code has a NUL in it", ""},
 	{REQUEST_RUN, "{\"command\":\"\",\"rich\":true}", U, "rich: there is none for sh", ""},
 	{REQUEST_RUN, "{\"code\":\"\",\"filename\":\"a\",\"rich\":true}", I,
 	 "rich: goes without a filename", ""},

@@ -10,6 +10,7 @@ import threading
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BOOT = ROOT / "src" / "warm" / "boot.py"
+NO_DRIVER = "exec(compile('', '<cay>', 'exec'), {'PARTS': {}})"
 MODULE = pathlib.Path(os.environ.get("CAY_PLAIN_WARM", ROOT / "build-test" / "tests" / "plain_warm.so"))
 
 
@@ -42,7 +43,7 @@ class Zygote:
         ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4 << 20)
         with theirs, open(module, "rb") as extension:
             self.process = subprocess.Popen(
-                [python, "-c", BOOT.read_text(), *modules], stdin=theirs, stdout=extension, stderr=stderr, cwd="/",
+                [python, "-c", BOOT.read_text(), NO_DRIVER, *modules], stdin=theirs, stdout=extension, stderr=stderr, cwd="/",
                 env={"LANG": "C.UTF-8", "PATH": "/usr/bin:/bin", "HOME": "/proc/nowhere"} if env is None else env)
         self.socket = ours
 

@@ -27,6 +27,7 @@ struct leaving {
 	const char *glob;   /* NULL: everything */
 	unsigned n_glob;    /* which it is */
 	const char *prefix; /* in front of the paths given out */
+	uint64_t since;     /* only what was changed after this; 0: all */
 };
 
 static int count_entry(struct agent *a, struct cay_error *err)
@@ -37,6 +38,12 @@ static int count_entry(struct agent *a, struct cay_error *err)
 		return cay_fail(err, CAY_E_TOO_LARGE, 0, "%s: more than %u files", a->path, max);
 	a->end.entries++;
 	return 0;
+}
+
+/* Not the time that a program can set. */
+static uint64_t changed_ns(const struct stat *st)
+{
+	return (uint64_t)st->st_ctim.tv_sec * 1000000000 + (uint64_t)st->st_ctim.tv_nsec;
 }
 
 /* What can't be opened is left out, and counted. */
@@ -97,6 +104,8 @@ static int leave_one(struct walk *w, int dir, const char *name, const struct sta
 	}
 	if (S_ISLNK(st->st_mode) && !get)
 		return send_link(w, dir, name, st, err);
+	if (S_ISREG(st->st_mode) && l->since && changed_ns(st) <= l->since)
+		return 0;
 	if (S_ISREG(st->st_mode))
 		return l->glob && !glob_matches(l->glob, w->path)
 			       ? 0
@@ -134,7 +143,9 @@ static int leave_glob(struct agent *a, const char *glob, unsigned n, struct cay_
 	glob += strspn(glob, "/");
 	while (strncmp(glob, "./", 2) == 0)
 		glob += 2 + strspn(glob + 2, "/");
-	if (*glob != '\0' && strcmp(glob, ".") != 0)
+	if (a->ask.offset && top == a->path && strcmp(glob, "*") == 0)
+		l.since = a->ask.offset;
+	else if (*glob != '\0' && strcmp(glob, ".") != 0)
 		l.glob = glob;
 	return leave_top(a, top, &l, err);
 }

@@ -372,6 +372,7 @@ void island_main(struct island *i)
 	for (int n = 0; n < COMMAND_DOORS; n++)
 		i->command_cgroup[n] = -1;
 	title_set("cay: init"); /* the caller's command line is not for the program's eyes */
+	(void)prctl(PR_SET_NAME, "cay"); /* nor that it was an interpreter */
 	(void)umask(0);
 	island_reset_signals();
 	r = run_steps(i, STEP_EARLY, &err);

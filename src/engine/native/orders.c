@@ -9,14 +9,18 @@
 #include "warm/interpreter.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#define PROGRAM_OOM_SCORE "600" /* thousandths of the limit, beside its own size */
 
 #define ORDER_FDS (3 + COMMAND_DOORS) /* stdio, and the command's cgroups */
 
@@ -100,6 +104,24 @@ static void take_order(struct island *i, const struct plan *made_for, const stru
 	i->order = m->order;
 }
 
+/*
+ * PID 1 that is an interpreter is larger than many a program, and with it the island would go:
+ * where memory runs out, programs are to go first. Who may write that file is the owner of a
+ * process whose memory can be looked at; for this moment only root of the island could look, and
+ * that is us.
+ */
+static int go_first(const struct island *i, struct cay_error *err)
+{
+	int r;
+
+	if (!i->interpreter || !i->many_ids)
+		return 0; /* who has one id has no limit that the kernel would end it for */
+	(void)prctl(PR_SET_DUMPABLE, 1);
+	r = fd_write_file_at(AT_FDCWD, "/proc/self/oom_score_adj", PROGRAM_OOM_SCORE);
+	(void)prctl(PR_SET_DUMPABLE, 0); /* the facts have it */
+	return r < 0 ? cay_fail(err, CAY_E_ENGINE, -r, "be the first to go") : 0;
+}
+
 _noreturn_ static void be_command(struct island *i)
 {
 	bool compile = i->order.flags & ORDER_COMPILE;
@@ -109,7 +131,8 @@ _noreturn_ static void be_command(struct island *i)
 	if (i->bare)
 		_exit(steward_command(i));
 	i->ahead = false;
-	if (!i->zygote && (confine_cpus(i, &err) < 0 || confine_rlimits(i, &err) < 0)) {
+	if (go_first(i, &err) < 0 ||
+	    (!i->zygote && (confine_cpus(i, &err) < 0 || confine_rlimits(i, &err) < 0))) {
 		refuse(i, i->command, &err);
 		_exit(125);
 	}
