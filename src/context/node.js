@@ -50,19 +50,67 @@
             return false;
         }
     };
-    const control = new net.Socket({ fd: isSocket(3) ? 3 : 0, readable: true, writable: true });
-    const send = (message) => control.write(`${stringify(message)}\0`);
+    const CONTROL = isSocket(3) ? 3 : 0;
+
+    /*
+     * All at once, and not by node's streams: an interrupt that breaks these off in the middle of a write leaves them
+     * waiting for ever. Their fds don't block, though, once node has looked at them.
+     */
+    const { writeSync } = fs;
+    const never = new Int32Array(new SharedArrayBuffer(4));
+    const writeAll = (fd, bytes, wrote) => {
+        for (let at = 0; at < bytes.length;) {
+            try {
+                at += writeSync(fd, bytes, at);
+                wrote?.(at);
+            } catch (error) {
+                if (error.code !== 'EAGAIN')
+                    throw error;
+                Atomics.wait(never, 0, 0, 1);
+            }
+        }
+    };
+
+    /* A message that was begun is ended before the next. */
+    let unsent = Buffer.alloc(0);
+    const finish = () => {
+        const bytes = unsent;
+        writeAll(CONTROL, bytes, (at) => {
+            unsent = bytes.subarray(at);
+        });
+    };
+    const sendText = (text) => {
+        finish();
+        unsent = Buffer.from(`${text}\0`);
+        finish();
+    };
+    const send = (message) => sendText(stringify(message));
     const note = (text) => send({ type: 'note', text });
 
-    // Output: kept as they are now, whatever a cell puts in their place
+    // Output
 
-    const { stdout, stderr } = process;
-    const write = stdout.write;
     const later = setImmediate;
-    for (const stream of [stdout, stderr])
-        stream.on('error', () => {});
-    const flushed = (stream) => new Promise((done) => write.call(stream, '', done));
-    const complain = (text) => write.call(stderr, `${text}\n`);
+    const { nextTick } = process;
+    const bytesOf = (data, encoding) => (typeof data === 'string'
+        ? Buffer.from(data, Buffer.isEncoding(encoding) ? encoding : 'utf8') : Buffer.from(data.buffer, data.byteOffset, data.byteLength));
+    const writer = (fd) => (data, encoding, done) => {
+        const then = typeof encoding === 'function' ? encoding : done;
+        if (typeof data !== 'string' && !ArrayBuffer.isView(data))
+            throw new TypeError('what is written has to be a string, a Buffer or a typed array');
+        try {
+            writeAll(fd, bytesOf(data, encoding));
+        } catch {
+            // Closed by the cell: nothing can be said there.
+        }
+        if (then)
+            nextTick(then);
+        return true;
+    };
+    const toStdout = writer(1);
+    const toStderr = writer(2);
+    process.stdout.write = toStdout;
+    process.stderr.write = toStderr;
+    const complain = (text) => toStderr(`${text}\n`);
 
     // Errors
 
@@ -157,7 +205,7 @@
     const show = (bundle) => {
         if (!cell) {
             // Nobody waits for results between cells.
-            write.call(stdout, `${bundle['text/plain'] ?? inspect(bundle)}\n`);
+            toStdout(`${bundle['text/plain'] ?? inspect(bundle)}\n`);
             return;
         }
         if (cell.results === BUNDLES_MAX) {
@@ -175,7 +223,7 @@
         }
         cell.results++;
         cell.bytes += size;
-        control.write(`${message}\0`);
+        sendText(message);
     };
 
     const isBundle = (value) => value !== null && typeof value === 'object'
@@ -477,9 +525,10 @@
             compiled = true;
         });
         const exception = await ended;
-        // Rejections that nobody has handled are reported before that.
-        await new Promise((done) => later(done));
-        await Promise.all([flushed(stdout), flushed(stderr)]);
+        // Rejections that nobody has handled are reported first. What was broken off may have been node's own list of
+        // such things to do.
+        if (exception !== INTERRUPTED)
+            await new Promise((done) => later(done));
         session.post('Runtime.releaseObjectGroup', { objectGroup: 'cell' });
         session.post('Runtime.discardConsoleEntries');
         cell = null;
@@ -488,6 +537,7 @@
         send({ type: 'done', exit_code, exception });
     };
 
+    const control = new net.Socket({ fd: CONTROL, readable: true, writable: false });
     let pending = [];
     let size = 0;
     control.on('data', (bytes) => {

@@ -228,6 +228,21 @@ def test_interrupt(node, code):
         assert value(node, "kept.push(await 1); also") == "2"
 
 
+@pytest.mark.parametrize("code", ["for (;;) console.log('xyz')", "for (;;) display(1)", "for (;;) setImmediate(() => {})",
+                                  "for (let i = 0; ; i++) setTimeout(() => {}, 1e6 + i % 100)",
+                                  "display(1); await new Promise(() => {})"])
+def test_interrupts_at_any_moment(node, code):
+    """Wherever in node's own code that is: the cell ends, and what it used works on."""
+    for n in range(20):
+        node.begin(f"display(0); {code}")
+        node.wait("result", 10)
+        time.sleep(n / 4000)
+        node.interrupt()
+        assert node.end(5).exit_code == 130
+        cell = node.run(f"console.log('out {n}'); console.error('err'); await new Promise((r) => setTimeout(r, 1)); {n}", 10)
+        assert (cell.stdout.endswith(f"out {n}\n"), cell.stderr, cell.text) == (True, "err\n", str(n))
+
+
 def test_an_interrupt_between_cells_is_nothing(node):
     for code in ("1", "await 1", "2"):
         time.sleep(0.05)
