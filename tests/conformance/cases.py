@@ -37,7 +37,8 @@ def out(text, **more):
 
 
 # The ways that speak JSON to the daemon.
-API = ["post", "cold", "file beside", "events", "batch", "background", "followed", "sandbox", "mode off"]
+API = ["post", "cold", "file beside", "events", "batch", "background", "followed", "sandbox", "borne sandbox",
+       "mode off"]
 
 
 def names_field(field):
@@ -53,10 +54,12 @@ def names_it_as(option, field):
 
 
 # Its root is laid out once for all islands, before any has ids: nobody's, with a /proc below the island's own.
+SANDBOXES = ["sandbox", "borne sandbox"]
 TEMPLATE = "the root is a template"
 # The host's own, as the template has it from there; where there are several, the last is in sight.
 HOST_PROC = [line for line in open("/proc/self/mounts") if " /proc proc " in line][-1]
-BY_DAEMON = ["cli by daemon", "post", "cold", "file beside", "events", "batch", "background", "followed", "sandbox"]
+BY_DAEMON = ["cli by daemon", "post", "cold", "file beside", "events", "batch", "background", "followed", "sandbox",
+             "borne sandbox"]
 
 
 def not_found(program):
@@ -197,7 +200,7 @@ ENDS = [
 
 INSIDE = [
     Case("environment", sh("env | sort", env={"A": "b=c", "U": "ü€", "EMPTY": ""}), OK, differs={
-        "sandbox": ("variables for installing", {"stdout": with_installs}), "direct cli": NAMELESS,
+        **dict.fromkeys(SANDBOXES, ("variables for installing", {"stdout": with_installs})), "direct cli": NAMELESS,
         "mode off": NAMELESS}),
     Case("environment of code", python("import os\nprint(repr(os.environ['A']))", env={"A": "a\n\tb "}),
          out("'a\\n\\tb '\n")),
@@ -216,13 +219,15 @@ INSIDE = [
                      "Speculation.*|Mems_allowed_list):' /proc/self/status"), OK, island=True),
     Case("processes seen", sh("cd /proc; for p in [0-9]*; do tr '\\0' ' ' <$p/cmdline | tr -s ' '; echo; done\n"
                               "ls -d /proc/[a-z]*"), OK, island=True),
-    Case("mounts", sh("sed 's/,.id=[0-9]*//g' /proc/self/mounts"), OK, island=True, differs=dict.fromkeys(BY_DAEMON, (
-        TEMPLATE, {"stdout": lambda first: first.replace(
-            "none /proc proc ", f"{HOST_PROC}none /proc proc ")}))),
+    Case("mounts", sh("sed 's/,.id=[0-9]*//g' /proc/self/mounts"), OK, island=True, differs={
+        **dict.fromkeys(BY_DAEMON, (TEMPLATE, {"stdout": lambda first: first.replace(
+            "none /proc proc ", f"{HOST_PROC}none /proc proc ")})),
+        "borne sandbox": ("its root is a zygote's, with that one's /proc below its own", {
+            "stdout": lambda first: re.sub(r"(none /proc proc .*\n)", rf"{HOST_PROC}\1\1", first)})}),
     Case("namespaces", sh("cat /proc/self/cgroup; hostname; uname -n; cat /proc/net/dev | wc -l; nproc; "
-                          "cat /sys/devices/system/cpu/online"), OK, island=True, differs={
-        "sandbox": ("each command is in a cgroup below the sandbox's, to be ended alone", {
-            "stdout": lambda first: first.replace(":pids:/\n", ":pids:/command-1\n")})}),
+                          "cat /sys/devices/system/cpu/online"), OK, island=True,
+         differs=dict.fromkeys(SANDBOXES, ("each command is in a cgroup below the sandbox's, to be ended alone", {
+             "stdout": lambda first: first.replace(":pids:/\n", ":pids:/command-1\n")}))),
     Case("root", sh("stat -c '%A %U:%G %n' / /* /etc/* /dev/*; ls -A /tmp"), OK, island=True,
          differs=dict.fromkeys(BY_DAEMON, (TEMPLATE, {
              "stdout": lambda first: re.sub(r"root:root (?!/(sys|dev/pts)$)", "nobody:nogroup ", first, flags=re.M)}))),
@@ -230,7 +235,9 @@ INSIDE = [
                                     "    s = os.fstat(n)\n    print(n, stat.S_IFMT(s.st_mode), s.st_rdev, os.isatty(n),"
                                     " os.get_blocking(n))"), OK),
     Case("session", python("import os\nprint(os.getsid(0) == os.getpid(), os.getpgrp() == os.getpid(),"
-                           " os.nice(0), open('/proc/self/oom_score_adj').read())"), OK, island=True),
+                           " os.nice(0), open('/proc/self/oom_score_adj').read())"), OK, island=True,
+         differs={"borne sandbox": ("programs go before PID 1, which is an interpreter", {
+             "stdout": lambda first: first.replace(" 0\n", " 600\n")})}),
     Case("signals", python("import signal\nprint([s for s in signal.valid_signals() if signal.getsignal(s) =="
                            " signal.SIG_IGN], signal.pthread_sigmask(0, []))"), OK),
     Case("refused calls", python("import os\nfor f in (lambda: os.mkdir('/x'), lambda: os.chroot('/tmp'),"

@@ -224,13 +224,19 @@ def in_background(daemon):
     return ask
 
 
-def in_sandbox(daemon):
-    """What is the sandbox's is said when it is made."""
+def in_sandbox(daemon, borne=False):
+    """What is the sandbox's is said when it is made. borne: by an interpreter, which must be there by then."""
+    def is_borne():
+        with daemon.sandbox() as sandbox:
+            return sandbox.python("1")["start"] != "cold"
+
     def ask(request):
+        if borne:
+            wait_until(is_borne, 60, "a sandbox that is borne")
         limits = request.get("limits", {})
         theirs = {name: value for name, value in limits.items() if name not in LIMITS_OF_A_COMMAND}
         own = {name: value for name, value in limits.items() if name in LIMITS_OF_A_COMMAND}
-        asked = {"limits": theirs}
+        asked = {"limits": theirs, "cold": not borne}
         if "network" in request:
             asked["network"] = request["network"]
             request = {name: value for name, value in request.items() if name != "network"}
@@ -271,6 +277,7 @@ def ways_of(cay, stranger, places, daemon, off):
         Way("background", in_background(daemon)),
         Way("followed", followed(daemon)),
         Way("sandbox", in_sandbox(daemon), names=OF_A_COMMAND),
+        Way("borne sandbox", in_sandbox(daemon, borne=True), names=OF_A_COMMAND),
         # By its caller, with what that has: no cgroups.
         Way("direct cli", by_command(stranger, places, "--engine", "direct"), is_island=False, names=OF_THE_HOST,
             by_design=dict(

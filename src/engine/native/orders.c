@@ -115,8 +115,10 @@ static int go_first(const struct island *i, struct cay_error *err)
 {
 	int r;
 
-	if (!i->interpreter || !i->many_ids)
-		return 0; /* who has one id has no limit that the kernel would end it for */
+	/* Who has one id has no limit that the kernel would end it for; who is alone there, no
+	 * other. */
+	if (!i->interpreter || !i->many_ids || !(i->order.flags & ORDER_CGROUP))
+		return 0;
 	(void)prctl(PR_SET_DUMPABLE, 1);
 	r = fd_write_file_at(AT_FDCWD, "/proc/self/oom_score_adj", PROGRAM_OOM_SCORE);
 	(void)prctl(PR_SET_DUMPABLE, 0); /* the facts have it */
