@@ -41,6 +41,8 @@ static OPTION_SETTER(set_label)
 
 static const struct option_row rows[] = {
 	{0, "name", "NAME", "what it is called from then on", OPTION_STORE(struct create, name)},
+	{'l', "language", "NAME[@VERSION]", "what it is mostly for: its start is warm",
+	 .set = spec_option_language},
 	{0, "label", "NAME=VALUE", "a label; again for more", .set = set_label},
 	{'e', "env", "K=V", "a variable of all its programs", .set = spec_option_env},
 	{0, "env-file", "FILE", "variables, one K=V a line", .set = spec_option_env_file},

@@ -44,14 +44,19 @@ static int set_strings(struct json *to, const char *key, const struct strv *v, c
 	return 0;
 }
 
-static int set_program(struct json *to, const struct spec *s, struct cay_error *err)
+static void set_language(struct json *to, const struct spec *s)
 {
-	if (s->kind == SPEC_ARGV)
-		return set_strings(to, "argv", &s->args, "an argument", err);
 	if (s->language)
 		json_set_str(to, "language", s->language->name);
 	if (s->version)
 		json_set_str(to, "version", s->version);
+}
+
+static int set_program(struct json *to, const struct spec *s, struct cay_error *err)
+{
+	if (s->kind == SPEC_ARGV)
+		return set_strings(to, "argv", &s->args, "an argument", err);
+	set_language(to, s);
 	if (s->kind == SPEC_FILE) {
 		if (remote_request_str(to, "file", s->file, "the script's name", err) < 0)
 			return -1;
@@ -195,7 +200,9 @@ int remote_request(const struct spec *s, enum request_place place, struct json *
 {
 	_cleanup_(json_freep) struct json *j = json_new_object();
 
-	if (place != REQUEST_SANDBOX && set_program(j, s, err) < 0)
+	if (place == REQUEST_SANDBOX)
+		set_language(j, s);
+	else if (set_program(j, s, err) < 0)
 		return -1;
 	if (set_env(j, &s->env, err) < 0 || set_gets(j, &s->get, err) < 0 ||
 	    (place != REQUEST_COMMAND && set_mounts(j, s, err) < 0))

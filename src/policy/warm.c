@@ -226,11 +226,21 @@ static bool is_of_island(const struct plan *island, const struct runtime *runtim
 	       strcmp(plan_first(island, island->argv), runtime->program) == 0;
 }
 
+/* The first that suits its code. */
+static const char *choose_set(const struct spec *spec, const struct settings *s,
+			      const struct strv *sets)
+{
+	for (size_t i = 0; i < sets->len; i++)
+		if (suits(s, spec, sets, i))
+			return sets->items[i];
+	return WARM_DEFAULT;
+}
+
 bool warm_choose(const struct spec *spec, const struct settings *s, const struct runtime *runtime,
 		 const struct image *image, const struct strv *env, char ret[WARM_NAME_SIZE])
 {
 	_cleanup_(strv_done) struct strv sets = {0};
-	const char *set = WARM_DEFAULT;
+	const char *set;
 
 	if ((runtime && runtime->language->warm.set && image) ||
 	    (spec->island && !is_of_island(spec->island, runtime)))
@@ -246,12 +256,9 @@ bool warm_choose(const struct spec *spec, const struct settings *s, const struct
 	else if (runtime->language->warm.set)
 		set = runtime->language->warm.set;
 	else if (spec->live_runtime)
-		set = WARM_LIVE;
-	for (size_t i = 0; i < sets.len && strcmp(set, WARM_DEFAULT) == 0; i++)
-		if (suits(s, spec, &sets, i)) {
-			set = sets.items[i];
-			break;
-		}
+		set = spec->language ? WARM_LIVE : WARM_DEFAULT;
+	else
+		set = choose_set(spec, s, &sets);
 	(void)snprintf(ret, WARM_NAME_SIZE, "%s", set);
 	return true;
 }

@@ -14,7 +14,7 @@
 
 #define WARM_NAME_SIZE 33
 #define WARM_DEFAULT   "default"
-#define WARM_LIVE      "science" /* what a sandbox that lives on gets: nobody knows what comes */
+#define WARM_LIVE      "science" /* of a sandbox that is for a language */
 
 /*
  * With less memory a sandbox is not borne. Its PID 1 is an interpreter then, whose size the kernel

@@ -8,7 +8,6 @@
 #include "image/images.h"
 #include "image/runtime.h"
 #include "policy/network.h"
-#include "policy/warm.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -421,22 +420,6 @@ static void name_kept(struct request_body *body, const char *id)
 	body->spec.kept = body->persistent && !body->spec.workspace.source ? id : NULL;
 }
 
-/* Whose interpreter it shall be borne by, where that can be had; NULL: by none. */
-static const struct runtime *choose_live(const struct settings *settings,
-					 const struct request_body *body, const struct image *image,
-					 struct runtime *room)
-{
-	const struct spec any = {.language = language_find(LANGUAGE_DEFAULT)};
-	uint64_t memory = body->spec.limits.memory_bytes ? body->spec.limits.memory_bytes
-							 : settings->limits.memory_bytes;
-	struct cay_error unused;
-
-	if (memory < WARM_LIVE_MEMORY ||
-	    image_choose_runtime(settings, &any, image, body->spec.image, room, &unused) < 0)
-		return NULL;
-	return room;
-}
-
 /* The island is made for a program that does nothing: its name says which interpreter it has. */
 static int make_plan(struct sandboxes *all, const char *id, const struct settings *settings,
 		     struct request_body *body, const struct image *image, struct plan **ret,
@@ -446,6 +429,7 @@ static int make_plan(struct sandboxes *all, const char *id, const struct setting
 	struct spec *spec = &body->spec;
 	uint64_t max = settings->maximum.timeout_ms;
 	struct network_spec network;
+	const struct runtime *live;
 	struct runtime room;
 	int r;
 
@@ -459,7 +443,9 @@ static int make_plan(struct sandboxes *all, const char *id, const struct setting
 		return -1;
 	network_spec_done(&spec->network);
 	spec->network = network;
-	spec->live_runtime = choose_live(settings, body, image, &room);
+	if (sandbox_choose_live(settings, body, image, &room, &live, err) < 0)
+		return -1;
+	spec->live_runtime = live;
 	strv_done(&spec->args);
 	if (strv_add(&spec->args, spec->live_runtime ? room.program : "/bin/true") < 0)
 		r = cay_fail(err, CAY_E_INTERNAL, ENOMEM, "make the sandbox");

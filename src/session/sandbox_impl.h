@@ -73,3 +73,11 @@ int sandbox_enter_stopped(struct sandboxes *all, struct sandbox *s, struct cay_e
 void sandbox_command_report(struct sandbox *s, const struct service_report *r);
 /* The island is gone: all that ran there is told. */
 void sandbox_tell_gone(struct sandbox *s, const struct service_report *r);
+
+/*
+ * sandbox_live.c: whose interpreter it shall be borne by, where that can be had, in room; *ret is
+ * NULL: by none. A language that was named is there, or it is an error.
+ */
+int sandbox_choose_live(const struct settings *settings, const struct request_body *body,
+			const struct image *image, struct runtime *room, const struct runtime **ret,
+			struct cay_error *err);

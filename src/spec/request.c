@@ -519,8 +519,8 @@ SETTER(set_persistent)
 #define ALL     (PROGRAM | ISLAND)
 
 static const struct field fields[] = {
-	{"language", TAKES_STR, set_language, PROGRAM},
-	{"version", TAKES_STR, set_version, PROGRAM},
+	{"language", TAKES_STR, set_language, ALL},
+	{"version", TAKES_STR, set_version, ALL},
 	{"code", TAKES_STR, set_code, PROGRAM},
 	{"command", TAKES_STR, set_command, PROGRAM},
 	{"file", TAKES_STR, set_file, PROGRAM},

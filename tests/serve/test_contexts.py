@@ -306,10 +306,10 @@ def test_what_only_waits_is_not_busy(daemon):
 def borne(daemon, **spec):
     """A sandbox whose PID 1 is a clone of the science set's zygote, which the first sandbox has started."""
     def is_warm():
-        with daemon.sandbox(**spec) as sandbox:
+        with daemon.sandbox(language="python", **spec) as sandbox:
             return cell(sandbox, "1").ok()["start"] == "warm:science"
     wait_until(is_warm, 30, "a sandbox that is borne")
-    with daemon.sandbox(**spec) as sandbox:
+    with daemon.sandbox(language="python", **spec) as sandbox:
         yield sandbox
 
 
@@ -414,8 +414,14 @@ def test_warm_contexts(make_daemon):
         # Other languages start as ever.
         assert sandbox.sh("echo $0")["start"] == "cold" and sandbox.python("1")["start"] == "warm:science"
         assert cell(sandbox, "1", "js", language="node").ok()["start"] == "cold"
+    with daemon.sandbox() as sandbox:
+        assert cell(sandbox, "1").ok()["start"] == "warm:default"
     with daemon.sandbox(cold=True) as sandbox:
         assert cell(sandbox, "1").ok()["start"] == "cold"
+    with daemon.sandbox(language="node") as sandbox:
+        assert cell(sandbox, "1").ok()["start"] == "cold"
+    answer = daemon.post("/v1/sandboxes", {"language": "python@3.4"})
+    assert answer.status == 404 and answer.error["code"] == "runtime_not_found"
     with daemon.sandbox(limits={"memory": "128m"}) as sandbox:
         assert cell(sandbox, "1").ok()["start"] == "cold"
     r = daemon.run("import pandas as pd; pd.DataFrame({'a': [1]})", rich=True)

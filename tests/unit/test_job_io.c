@@ -27,6 +27,7 @@ static const struct job_events slow = {.output = take_one};
 
 struct scene {
 	struct job job;
+	struct request_body body;
 	int theirs[3];
 };
 
@@ -37,6 +38,7 @@ static struct scene *begin(void)
 
 	assert_non_null(s);
 	s->job = (struct job){.events = &slow, .step = STEP_RUN, .input.fd = -1};
+	s->job.order.body = &s->body;
 	s->job.place.loop = loop_new();
 	assert_non_null(s->job.place.loop);
 	assert_int_equal(job_io_open(&s->job, false, s->theirs, &err), 0);
