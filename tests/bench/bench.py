@@ -19,6 +19,7 @@ import time
 from pathlib import Path
 
 import abuse
+import contexts
 import egress
 import images
 import serve
@@ -72,6 +73,8 @@ SIZES = {
     "warm_language_rounds": (60, 5),
     "warm_soak": (30000, 2000),
     "warm_islands": (5000, 200),
+    "context_starts": (20, 3),
+    "context_cells": (400, 40),
 }
 
 
@@ -306,6 +309,12 @@ class Bench:
         except (subprocess.SubprocessError, OSError, RuntimeError) as error:
             self.skipped["warm"] = why_failed(error)
 
+    def contexts(self):
+        try:
+            self.result["contexts"] = contexts.measure(self)
+        except (subprocess.SubprocessError, OSError, RuntimeError) as error:
+            self.skipped["contexts"] = why_failed(error)
+
     def footprint(self):
         stripped = self.scratch / "stripped"
         run(["strip", "-o", str(stripped), self.cay.binary])
@@ -394,6 +403,8 @@ def targets_of(result):
         yield from images.targets_of(result["images"])
     if "warm" in result:
         yield from warm.targets_of(result["warm"])
+    if result.get("contexts"):
+        yield from contexts.targets_of(result["contexts"])
     foot = result["footprint"]
     yield ("on disk", foot["bytes"] / 1e6, foot["bytes_stripped"] / 1e6, 1.5, "MB")
     yield ("resident, at most", foot["peak_rss"] / 1e6, foot["peak_rss"] / 1e6, 3.0, "MB")
@@ -473,6 +484,8 @@ def print_report(result):
         images.print_table(result["images"])
     if "warm" in result:
         warm.print_table(result["warm"])
+    if result.get("contexts"):
+        contexts.print_table(result["contexts"])
     foot = result["footprint"]
     print(f"\ncay: {foot['bytes'] / 1e3:.0f} kB on disk ({foot['bytes_stripped'] / 1e3:.0f} kB "
           f"stripped), {foot['peak_rss'] / 1e6:.2f} MB resident at most, an island's init "
@@ -523,6 +536,7 @@ def main():
         bench.egress()
         bench.images()
         bench.warm()
+        bench.contexts()
     result = bench.result
     result["not_measured"] = bench.skipped
     result["targets"] = judge(result)
