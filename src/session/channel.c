@@ -343,8 +343,33 @@ static bool take(struct channel *c)
 	return c->sock.fd >= 0;
 }
 
+/* Our end of it has come; false: not yet, or it never will. */
+static bool accept_channel(struct channel *c)
+{
+	size_t n_fds = 0;
+	int fd = -1;
+	char byte;
+	ssize_t n = msg_recv(c->sock.fd, &byte, sizeof(byte), &fd, 1, &n_fds);
+
+	if (n == -EAGAIN || n == -EINTR)
+		return false;
+	loop_remove(c->loop, &c->sock);
+	fd_closep(&c->sock.fd);
+	if (n == 1 && n_fds == 1)
+		c->sock.fd = fd;
+	if (c->sock.fd < 0 || fd_set_nonblock(c->sock.fd, 1) < 0 ||
+	    loop_add(c->loop, &c->sock, EPOLLIN) < 0) {
+		end(c, NULL);
+		return false;
+	}
+	c->given = true;
+	return true;
+}
+
 void channel_take_rest(struct channel *c)
 {
+	if (c->sock.fd >= 0 && !c->given && !accept_channel(c))
+		return;
 	/* What it said before its end, and no more: others may have the socket, and write on. */
 	for (int n = 0; n < REST_CHUNKS && c->sock.fd >= 0 && take(c); n++)
 		;
@@ -354,6 +379,10 @@ static void on_ready(struct loop_fd *f, uint32_t events)
 {
 	struct channel *c = f->ctx;
 
+	if (!c->given) {
+		(void)accept_channel(c);
+		return;
+	}
 	if (events & EPOLLOUT && flush(c) < 0) {
 		end(c, NULL);
 		return;
@@ -367,16 +396,19 @@ int channel_open(struct channel *c, struct loop *loop, bool plain, int *ret_thei
 {
 	int pair[2], r;
 
-	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
 		return cay_fail(err, CAY_E_INTERNAL, errno, "make the interpreter's channel");
 	c->loop = loop;
 	c->state = CHANNEL_NEW;
+	c->given = false;
 	c->plain = plain;
 	c->waits = false;
 	c->in = c->out = BUF(CHANNEL_MESSAGE_MAX + 1);
 	c->sent = 0;
 	c->sock = (struct loop_fd){.fd = pair[0], .ready = on_ready, .ctx = c};
-	r = loop_add(loop, &c->sock, EPOLLIN);
+	r = fd_set_nonblock(pair[0], 1);
+	if (r == 0)
+		r = loop_add(loop, &c->sock, EPOLLIN);
 	if (r < 0) {
 		(void)close(pair[1]);
 		channel_close(c);

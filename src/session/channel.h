@@ -1,6 +1,7 @@
 /*
  * channel.h: what is said between us and the driver of an interpreter (src/context), on a stream
- * socket that is the driver's standard input: texts of JSON, each ended by a NUL.
+ * socket that is the driver's standard input: texts of JSON, each ended by a NUL. It is made on the
+ * island, and our end of it sent to us: one of ours would be of the host's network.
  *
  *   to it     {"type":"run","code":…,"rich":true}      (to a plain one: the code as it is)
  *             {"type":"input","text":…} or {"type":"input","error":…}
@@ -53,6 +54,7 @@ struct channel {
 	struct loop *loop;
 	struct loop_fd sock;
 	enum channel_state state;
+	bool given; /* it is the channel itself, not what that will come by */
 	bool plain;
 	bool waits; /* for an answer */
 	struct buf in, out;
@@ -64,7 +66,10 @@ struct channel {
 /* One that is closed. */
 #define CHANNEL_CLOSED ((struct channel){.sock.fd = -1})
 
-/* events and ctx are set. *ret_theirs: the driver's end, the caller's to pass on and close. */
+/*
+ * events and ctx are set. *ret_theirs: what our end is sent by where the driver is started
+ * (ORDER_CHANNEL); the caller's to pass on and close.
+ */
 int channel_open(struct channel *c, struct loop *loop, bool plain, int *ret_theirs,
 		 struct cay_error *err);
 void channel_close(struct channel *c);

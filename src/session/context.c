@@ -235,7 +235,7 @@ static int start_process(struct context *c, struct cay_error *err)
 {
 	struct island_order o = {.plan = c->plan,
 				 .fds = {-1, -1, -1},
-				 .flags = FLAG_TELL_READY | FLAG_STAYS,
+				 .flags = FLAG_TELL_READY | FLAG_STAYS | ORDER_CHANNEL,
 				 .timeout_ms = LIMIT_MAX_TIME_MS};
 	int r = context_io_open(c, o.fds, err);
 

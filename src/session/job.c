@@ -87,14 +87,15 @@ static int launch(struct job *j, enum job_step step, struct cay_error *err)
 {
 	uint32_t flags = j->events->started && step != STEP_COMPILE ? FLAG_TELL_READY : 0;
 	uint32_t cold = j->order.body->spec.cold ? FLAG_COLD : 0;
+	uint32_t channel = job_is_driven(j) ? ORDER_CHANNEL : 0;
 	const struct islands_bare bare = {j->order.peer};
 	const struct limits *limits = &j->order.plan->limits;
 	struct island_order o = {
 		.plan = j->order.plan,
 		.fds = {-1, -1, -1},
 		.flags = step == STEP_COMPILE ? ORDER_COMPILE
-			 : step == STEP_RUN   ? flags | cold
-					      : flags,
+			 : step == STEP_RUN   ? flags | cold | channel
+					      : flags | channel,
 		/* Its time began when the job did; its CPU time is the compiler's as well. */
 		.timeout_ms = left_of(limits->timeout_ms, (clock_now_ns() - j->start_ns) / 1000000),
 		.cpu_time_ms = left_of(limits->cpu_time_ms, (uint64_t)j->result.usage.cpu_ms),

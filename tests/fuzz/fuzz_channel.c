@@ -72,11 +72,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct channel c = CHANNEL_CLOSED;
 	struct loop *loop = loop_new();
 	struct cay_error err;
-	int theirs;
+	int by, pair[2], theirs;
 
 	memset(&seen, 0, sizeof(seen));
 	c.events = &events;
-	CHECK(loop && channel_open(&c, loop, size & 1, &theirs, &err) == 0);
+	CHECK(loop && channel_open(&c, loop, size & 1, &by, &err) == 0);
+	CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0 &&
+	      msg_send(by, "", 1, &pair[0], 1) == 0);
+	(void)close(by);
+	(void)close(pair[0]);
+	theirs = pair[1];
 	while (size > 0) {
 		ssize_t n = send(theirs, data, size_min(size, 4096), MSG_DONTWAIT | MSG_NOSIGNAL);
 

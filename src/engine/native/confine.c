@@ -335,8 +335,25 @@ static int own_null(void)
 	return null < 0 ? -1 : dup2(null, 0);
 }
 
+static int make_channel(struct island *i)
+{
+	int pair[2], r;
+
+	if (!(i->order.flags & ORDER_CHANNEL))
+		return 0;
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
+		return -1;
+	r = msg_send(i->stdio[0], "", 1, &pair[0], 1);
+	(void)close(pair[0]);
+	(void)close(i->stdio[0]);
+	i->stdio[0] = pair[1];
+	return r;
+}
+
 int confine_stdio(struct island *i, struct cay_error *err)
 {
+	if (make_channel(i) < 0)
+		return fail(err, "make the program's channel");
 	for (int n = 0; n < 3; n++)
 		if (dup2(i->stdio[n], n) < 0)
 			return fail(err, "connect standard input and output");

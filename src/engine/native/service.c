@@ -268,10 +268,11 @@ static bool names_ok(const struct service_request *q, size_t len)
 }
 
 /*
- * What a program may get as its standard streams: pipes, sockets and /dev/null. A
- * directory or file of the host's would be a way out of the island.
+ * What a program may get as its standard streams: pipes and /dev/null. A directory or file of the
+ * host's would be a way out of the island, and a socket one into the host's network. Sockets are
+ * what we talk by ourselves.
  */
-static bool fd_ok(int fd)
+static bool fd_ok(int fd, bool socket)
 {
 	struct statfs fs;
 	struct stat st;
@@ -281,17 +282,18 @@ static bool fd_ok(int fd)
 		return false;
 	if (S_ISCHR(st.st_mode))
 		return st.st_rdev == makedev(1, 3);
-	return S_ISSOCK(st.st_mode) || (S_ISFIFO(st.st_mode) && fs.f_type == PIPEFS_MAGIC);
+	return (socket && S_ISSOCK(st.st_mode)) ||
+	       (S_ISFIFO(st.st_mode) && fs.f_type == PIPEFS_MAGIC);
 }
 
 /* What each kind may ask for: the rest is the launcher's own to say. */
 static bool flags_ok(const struct service_request *q)
 {
 	static const uint32_t may[] = {
-		[SERVICE_RUN] = FLAG_TELL_READY | FLAG_COLD | FLAG_BARE | FLAG_PEER,
+		[SERVICE_RUN] = FLAG_TELL_READY | FLAG_COLD | FLAG_BARE | FLAG_PEER | ORDER_CHANNEL,
 		[SERVICE_MAKE] = FLAG_OWN | FLAG_COLD | FLAG_BARE | FLAG_PEER,
-		[SERVICE_COMMAND] =
-			FLAG_TELL_READY | FLAG_STAYS | ORDER_COMPILE | ORDER_TERMINAL | ORDER_AGENT,
+		[SERVICE_COMMAND] = FLAG_TELL_READY | FLAG_STAYS | ORDER_COMPILE | ORDER_TERMINAL |
+				    ORDER_CHANNEL | ORDER_AGENT,
 		[SERVICE_SWEEP] = FLAG_MORE,
 		[SERVICE_INTERRUPT] = 0,
 	};
@@ -326,6 +328,13 @@ static bool plan_ok(const struct service *s, const struct service_request *q, si
 	return false;
 }
 
+/* Who asks, and what a terminal or a channel is sent by: no program gets these. */
+static bool is_ours(const struct service_request *q, size_t n, size_t n_fds)
+{
+	return (q->flags & FLAG_PEER && n == n_fds - 1) ||
+	       (q->flags & (ORDER_TERMINAL | ORDER_CHANNEL) && n == 0);
+}
+
 /* A packet is what its kind says it must be: nothing is done with any other. */
 static bool packet_ok(const struct service *s, const struct service_request *q, size_t len,
 		      const int *fds, size_t n_fds, struct cay_error *err)
@@ -340,7 +349,7 @@ static bool packet_ok(const struct service *s, const struct service_request *q, 
 	    n_fds != (has_fds ? 3u : 0u) + (q->flags & FLAG_PEER ? 1u : 0u))
 		return false;
 	for (size_t n = 0; n < n_fds; n++)
-		if (!fd_ok(fds[n]))
+		if (!fd_ok(fds[n], is_ours(q, n, n_fds)))
 			return false;
 	if (has_names)
 		return names_ok(q, len);
