@@ -171,6 +171,7 @@ static const struct {
 	void (*offer)(const struct typed *t, const char *label);
 } kinds[] = {
 	{"FILE", offer_files},
+	{"DIR", offer_files},
 	{"SRC", offer_files},
 	{"NAME[@VERSION]", offer_runtimes},
 	{"LANGUAGE", offer_language_names},

@@ -21,7 +21,7 @@
 
 struct exec {
 	struct spec spec; /* first: see spec_options.h */
-	const char *sandbox, *code, *context;
+	const char *sandbox, *code, *context, *pictures;
 	bool detach, json, output_limited;
 };
 
@@ -39,6 +39,8 @@ static const struct option_row rows[] = {
 	 .set = spec_option_language},
 	{0, "context", "NAME", "an interpreter that remembers has the code",
 	 OPTION_STORE(struct exec, context)},
+	{0, "pictures", "DIR", "where those of a context are saved",
+	 OPTION_STORE(struct exec, pictures)},
 	{'e', "env", "K=V", "a variable; K alone passes the caller's own", .set = spec_option_env},
 	{0, "env-file", "FILE", "variables, one K=V a line", .set = spec_option_env_file},
 	{'w', "workdir", "PATH", "working directory (/workspace)", .set = spec_option_workdir},
@@ -84,6 +86,9 @@ static int take_program(struct exec *x, int argc, char **argv, int at, struct ca
 	if (x->context && (!x->code || at < argc))
 		return cay_fail(err, CAY_E_INVALID, 0,
 				"--context goes with --code, and without arguments");
+	if (x->pictures && (!x->context || x->json || x->detach))
+		return cay_fail(err, CAY_E_INVALID, 0,
+				"--pictures goes with --context, and without --json and --detach");
 	if (x->code) {
 		s->code_len = strlen(x->code);
 		s->code = strdup(x->code);
@@ -156,6 +161,7 @@ static int carry_out(struct exec *x, struct cay_error *err)
 	run.ctx = &desk;
 	run.path = buf_str(&path);
 	run.body = body;
+	run.pictures = x->pictures;
 	run.output_limit = x->output_limited ? x->spec.limits.output_bytes : 0;
 	if (!x->detach)
 		return remote_run(&run, err);
@@ -199,7 +205,8 @@ const struct verb verb_exec = {
 		"runs there. Output and exit code are as those of cay run. With --context the\n"
 		"code is given to an interpreter of that name, started if it is not there, which\n"
 		"keeps its variables; the value of the last expression is printed, and pictures\n"
-		"appear in terminals of kitty's and iTerm2's kind, or are saved as cay-N.png.\n",
+		"appear in terminals of kitty's and iTerm2's kind; in others they are saved as\n"
+		"cay-N.png, and without a terminal only by --pictures.\n",
 	.examples = "  cay exec work -- pip install ./x.whl\n"
 		    "  cay exec work -c 'import x; print(x)'\n"
 		    "  cay exec work --context main -c 'x = 42'\n"

@@ -19,7 +19,7 @@ struct option_row {
 	char letter;      /* 0: none */
 	const char *name; /* without the dashes */
 	/*
-	 * "SIZE"; NULL: takes none. Completion goes by it: FILE and SRC are names of
+	 * "SIZE"; NULL: takes none. Completion goes by it: FILE, DIR and SRC are names of
 	 * files, LANGUAGE and NAME[@VERSION] runtimes, a|b|c is one of these.
 	 */
 	const char *argument;

@@ -15,13 +15,37 @@
 #define KITTY_CHUNK 4096
 #define BASE64_MAX  (64u << 20)
 
-const struct picture_type picture_types[] = {
-	{.mime = "image/png", .extension = "png", .kitty = true, .iterm = true},
-	{.mime = "image/jpeg", .extension = "jpg", .iterm = true},
-	{.mime = "image/gif", .extension = "gif", .iterm = true},
-	{.mime = "image/svg+xml", .extension = "svg", .is_text = true},
+const struct picture_type picture_types[PICTURE_TYPES] = {
+	{.mime = "image/png",
+	 .extension = "png",
+	 .begins = {"\x89PNG\r\n\x1a\n"},
+	 .kitty = true,
+	 .iterm = true},
+	{.mime = "image/jpeg", .extension = "jpg", .begins = {"\xff\xd8\xff"}, .iterm = true},
+	{.mime = "image/gif", .extension = "gif", .begins = {"GIF87a", "GIF89a"}, .iterm = true},
+	{.mime = "image/svg+xml",
+	 .extension = "svg",
+	 .begins = {"<svg", "<?xml", "<!DOCTYPE svg", "<!--"},
+	 .has = "<svg",
+	 .is_text = true},
 };
-const size_t n_picture_types = ARRAY_LEN(picture_types);
+
+bool picture_is(const struct picture_type *type, const void *data, size_t len)
+{
+	const char *bytes = data;
+	bool begins = false;
+
+	while (type->is_text && len > 0 && memchr(" \t\r\n", bytes[0], 4)) {
+		bytes++;
+		len--;
+	}
+	for (size_t i = 0; !begins && i < PICTURE_BEGINNINGS_MAX && type->begins[i]; i++) {
+		size_t n = strlen(type->begins[i]);
+
+		begins = len >= n && memcmp(bytes, type->begins[i], n) == 0;
+	}
+	return begins && (!type->has || memmem(bytes, len, type->has, strlen(type->has)));
+}
 
 static bool env_is(const char *name, const char *value)
 {
@@ -99,20 +123,24 @@ int picture_append(struct buf *out, const struct picture_type *type, const void 
 		     : append_iterm(out, text.data, text.len, len);
 }
 
-int picture_save(const struct picture_type *type, const void *data, size_t len, char ret_name[32],
-		 struct cay_error *err)
+int picture_save(int dir_fd, const struct picture_type *type, const void *data, size_t len,
+		 char ret_name[32], struct cay_error *err)
 {
 	_cleanup_(fd_closep) int fd = -1;
 	int r;
 
 	for (int n = 1; fd < 0 && n <= NAMES_MAX; n++) {
 		(void)snprintf(ret_name, 32, "cay-%d.%s", n, type->extension);
-		fd = open(ret_name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+		fd = openat(dir_fd, ret_name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+			    0666);
 		if (fd < 0 && errno != EEXIST)
 			break;
 	}
 	if (fd < 0)
 		return cay_fail(err, CAY_E_INVALID, errno, "save a picture as %s", ret_name);
 	r = fd_write_all(fd, data, len);
-	return r < 0 ? cay_fail(err, CAY_E_INVALID, -r, "write %s", ret_name) : 0;
+	if (r == 0)
+		return 0;
+	(void)unlinkat(dir_fd, ret_name, 0);
+	return cay_fail(err, CAY_E_INVALID, -r, "write %s", ret_name);
 }

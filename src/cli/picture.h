@@ -8,15 +8,25 @@
 
 #include <stdbool.h>
 
+#define PICTURE_TYPES          4
+#define PICTURE_BEGINNINGS_MAX 4
+
 struct picture_type {
 	const char *mime;
 	const char *extension;
-	bool is_text;      /* as it is; else in base64 */
-	bool kitty, iterm; /* who shows it */
+	const char *begins[PICTURE_BEGINNINGS_MAX]; /* with one of these */
+	const char *has;                            /* and this somewhere; NULL */
+	bool is_text;                               /* as it is; else in base64 */
+	bool kitty, iterm;                          /* who shows it */
 };
 
-extern const struct picture_type picture_types[];
-extern const size_t n_picture_types;
+extern const struct picture_type picture_types[PICTURE_TYPES];
+
+/*
+ * Whether the bytes are of that type, by how they begin: decoders go by that, and not by what
+ * somebody says they are.
+ */
+bool picture_is(const struct picture_type *type, const void *data, size_t len);
 
 /*
  * Appends what makes the terminal at stdout show it. 0; 1: it can't show such a thing, or is
@@ -24,6 +34,6 @@ extern const size_t n_picture_types;
  */
 int picture_append(struct buf *out, const struct picture_type *type, const void *data, size_t len);
 
-/* Writes it to a new file, cay-N.EXTENSION, of the current directory. */
-int picture_save(const struct picture_type *type, const void *data, size_t len, char ret_name[32],
-		 struct cay_error *err);
+/* Writes it to a new file, cay-N.EXTENSION, of the directory (or AT_FDCWD). */
+int picture_save(int dir_fd, const struct picture_type *type, const void *data, size_t len,
+		 char ret_name[32], struct cay_error *err);

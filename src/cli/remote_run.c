@@ -17,6 +17,7 @@
 struct streaming {
 	const struct remote_run *q;
 	struct remote_output out;
+	struct bundles shown;
 	bool ended; /* there is a result */
 	struct result result;
 };
@@ -127,7 +128,7 @@ static int on_cell_event(struct streaming *s, const char *name, const struct jso
 	const char *text = json_str(json_get(data, "text"));
 
 	if (strcmp(name, "display") == 0)
-		return bundle_show(&s->out, data, err);
+		return bundles_show(&s->shown, data, err);
 	if (strcmp(name, "note") == 0 && text)
 		cli_note("%s", text);
 	if (strcmp(name, "input") != 0 || !s->q->input)
@@ -166,9 +167,12 @@ static int stream(const struct remote_run *q, struct cay_error *err)
 	struct streaming s = {.q = q};
 	int r;
 
+	if (bundles_init(&s.shown, &s.out, q->pictures, err) < 0)
+		return -1;
 	remote_output_init(&s.out, q->remote, q->output_limit);
 	r = remote_events(q->remote, &ask, false, on_event, &s, err);
 	remote_output_finish(&s.out);
+	bundles_finish(&s.shown);
 	if (r == 0) {
 		r = s.out.unread ? unread() : result_exit_code(&s.result);
 		if (output_failed(&s.out.out))
@@ -177,6 +181,7 @@ static int stream(const struct remote_run *q, struct cay_error *err)
 			say(q, &s.result);
 	}
 	result_done(&s.result);
+	bundles_done(&s.shown);
 	remote_output_done(&s.out);
 	return r;
 }

@@ -14,6 +14,7 @@ struct remote_run {
 	const struct json *body;
 	bool json;             /* the result on stdout; else output as it comes */
 	uint64_t output_limit; /* of what passes through; 0: none */
+	const char *pictures;  /* the directory where a cell's are saved; NULL: see bundle.h */
 	bool quiet; /* one of many: that it failed is not told in words, as its output says why,
 		     * nor which limits are not enforced */
 	/* input() of a cell waits: has to see to an answer. NULL: it waits in vain. */

@@ -18,6 +18,7 @@
 struct talk {
 	struct cell_desk desk;
 	const struct code_manner *manner;
+	const char *pictures;
 	bool prompts; /* a person types */
 	bool busy;    /* a cell is under way */
 };
@@ -76,6 +77,7 @@ static int run_cell(struct talk *t, const char *path, const struct buf *code, st
 				 .path = path,
 				 .body = body,
 				 .quiet = true,
+				 .pictures = t->pictures,
 				 .input = cell_answer,
 				 .ctx = &t->desk};
 	int r;
@@ -116,10 +118,12 @@ static int talk(struct talk *t, struct cay_error *err)
 	return r;
 }
 
-int repl(const char *sandbox, const char *context, const char *language, struct cay_error *err)
+int repl(const struct shell_ask *ask, struct cay_error *err)
 {
+	const char *language = ask->python ? "python" : ask->node ? "node" : "bash";
 	_cleanup_(remote_freep) struct remote *remote = NULL;
 	struct talk t = {.manner = code_manner_find(language),
+			 .pictures = ask->pictures,
 			 .prompts = isatty(STDIN_FILENO) == 1};
 	int r;
 
@@ -127,7 +131,7 @@ int repl(const char *sandbox, const char *context, const char *language, struct 
 		return cay_fail(err, CAY_E_INTERNAL, 0, "no manner of %s", language);
 	if (remote_open(&remote, err) < 0)
 		return -1;
-	cell_desk_init(&t.desk, sandbox, context);
+	cell_desk_init(&t.desk, ask->sandbox, ask->context ? ask->context : "main");
 	t.desk.remote = remote;
 	remote_on_interrupt(remote, on_interrupt, &t);
 	r = talk(&t, err);

@@ -3,7 +3,7 @@
  */
 #pragma once
 
-#include "core/error.h"
+#include "cli/shell.h"
 
 /* Until the end of standard input. Returns the exit code; -1: an error. */
-int repl(const char *sandbox, const char *context, const char *language, struct cay_error *err);
+int repl(const struct shell_ask *ask, struct cay_error *err);

@@ -29,6 +29,8 @@ static const struct option_row rows[] = {
 	{0, "bash", NULL, "the same of bash", OPTION_STORE(struct shell_ask, bash)},
 	{0, "context", "NAME", "of the interpreter (main)",
 	 OPTION_STORE(struct shell_ask, context)},
+	{0, "pictures", "DIR", "where those of the interpreter are saved",
+	 OPTION_STORE(struct shell_ask, pictures)},
 };
 
 /* A word as sh reads it back. */
@@ -58,9 +60,9 @@ static int take_command(struct shell_ask *a, int argc, char **argv, int at, stru
 	if ((a->python || a->node || a->bash) && (a->terminal || a->command.len > 0))
 		return cay_fail(err, CAY_E_INVALID, 0,
 				"an interpreter has neither a terminal nor a command");
-	if (a->context && !(a->python || a->node || a->bash))
-		return cay_fail(err, CAY_E_INVALID, 0,
-				"--context goes with --python, --node or --bash");
+	if ((a->context || a->pictures) && !(a->python || a->node || a->bash))
+		return cay_fail(err, CAY_E_INVALID, 0, "%s goes with --python, --node or --bash",
+				a->context ? "--context" : "--pictures");
 	return 0;
 }
 
@@ -104,11 +106,7 @@ static int run(int argc, char **argv)
 	int r = shell_parse(argc, argv, &ask, &err);
 
 	if (r == 0 && (ask.python || ask.node || ask.bash)) {
-		r = repl(ask.sandbox, ask.context ? ask.context : "main",
-			 ask.python ? "python"
-			 : ask.node ? "node"
-				    : "bash",
-			 &err);
+		r = repl(&ask, &err);
 		return r < 0 ? cli_error(&err, false) : r;
 	}
 	if (r == 0 && (isatty(STDIN_FILENO) != 1 || isatty(STDOUT_FILENO) != 1)) {
@@ -124,7 +122,7 @@ const struct verb verb_shell = {
 	.name = "shell",
 	.summary = "a terminal in a sandbox, or an interpreter to talk to",
 	.usage = "[--terminal ID] SANDBOX [-- CMD [ARG...]]\n"
-		 "       cay shell --python|--node|--bash [--context NAME] SANDBOX",
+		 "       cay shell --python|--node|--bash [options] SANDBOX",
 	.about = "Opens a shell, or runs CMD, on a terminal in a live sandbox. Ctrl-P Ctrl-Q\n"
 		 "leaves it running; --terminal comes back to it.\n"
 		 "\n"

@@ -14,7 +14,8 @@ struct shell_ask {
 	const char *terminal; /* NULL: a new one */
 	struct buf command;   /* a line for sh; "": a shell */
 	bool python, node, bash;
-	const char *context; /* of the interpreter, if it is one of these; NULL: "main" */
+	const char *context;  /* of the interpreter, if it is one of these; NULL: "main" */
+	const char *pictures; /* where it saves them; NULL: see bundle.h */
 };
 
 void shell_ask_done(struct shell_ask *a);

@@ -362,3 +362,9 @@ def test_no_two_test_files_have_one_name():
     """pytest takes the second for the first, and stops."""
     names = [p.name for p in (ROOT / "tests").rglob("test_*.py")]
     assert sorted(n for n in set(names) if names.count(n) > 1) == []
+
+
+def test_no_picture_of_a_cell_is_left():
+    """cay saves those as cay-N.png and the like where it is called."""
+    places = [ROOT, *(p for top in ("src", "tests", "docs", "sdk", "tools") for p in (ROOT / top).rglob("*") if p.is_dir())]
+    assert [name(p) for d in places for p in d.glob("cay-[0-9]*.*") if p.suffix in (".png", ".jpg", ".gif", ".svg")] == []

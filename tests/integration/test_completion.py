@@ -74,6 +74,10 @@ def test_files(cay, words):
     assert candidates(cay, "run", *words) == [":files"]
 
 
+def test_directories(cay):
+    assert candidates(cay, "exec", "--pictures", "") == [":files"]
+
+
 @pytest.mark.parametrize("words", [["-v", "x:"], ["--put", "x:y"], ["--memory", ""], ["-c", ""], ["--get", "x"],
                                    ["--workdir", "/"]], ids=" ".join)
 def test_nothing_to_offer(cay, words):

@@ -29,6 +29,12 @@ def cell(cli, box):
     return run
 
 
+@pytest.fixture(autouse=True)
+def no_picture_stays(daemon):
+    yield
+    saved(daemon)
+
+
 def saved(daemon):
     """The pictures in the current directory of cay; they are gone afterwards."""
     found = {p.name: p.read_bytes() for p in daemon.place.glob("cay-*.*")}
@@ -71,7 +77,10 @@ def test_limits_of_a_cell(cell):
 def test_what_is_no_cell(cli, box):
     for args, words in ((("--context", "main", "--", "ls"), "--context goes with --code"),
                         (("--context", "main", "-c", "1", "more"), "without arguments"),
-                        (("--context", "no/name", "-c", "1"), "name")):
+                        (("--context", "no/name", "-c", "1"), "name"),
+                        (("--pictures", ".", "-c", "1"), "--pictures goes with --context"),
+                        (("--pictures", ".", "--context", "main", "--json", "-c", "1"), "without --json"),
+                        (("--pictures", "nowhere", "--context", "main", "-c", "1"), "--pictures nowhere")):
         done = cli("exec", box, *args)
         assert done.rc == OURS and words in done.errors
     cli("exec", box, "--context", "other", "-c", "1").ok()
@@ -115,18 +124,47 @@ def test_pictures_are_saved_and_named(cell, daemon):
     (daemon.place / "cay-1.png").write_bytes(b"mine")
     (daemon.place / "cay-2.png").symlink_to("/nowhere")
     try:
-        done = cell(PICTURE + "display(Picture())\nPicture()").ok()
+        done = cell(PICTURE + "display(Picture())\nPicture()", "--pictures", ".").ok()
         assert done.text == "a picture\na picture\n"
-        assert re.findall(r"^cay: image/png: (.*)$", done.errors, re.M) == ["cay-3.png", "cay-4.png"]
+        assert re.findall(r"^cay: image/png: (.*)$", done.errors, re.M) == ["./cay-3.png", "./cay-4.png"]
     finally:
         (daemon.place / "cay-2.png").unlink()
         found = saved(daemon)
     assert found == {"cay-1.png": b"mine", "cay-3.png": PNG, "cay-4.png": PNG}
 
 
-def test_drawings_are_saved(cell, daemon):
-    done = cell("class D:\n    def _repr_svg_(self): return '<svg>ö</svg>'\nD()").ok()
-    assert "image/svg+xml: cay-1.svg" in done.errors and saved(daemon) == {"cay-1.svg": "<svg>ö</svg>".encode()}
+DRAWING = "class Drawing:\n    def _repr_svg_(self): return text\n"
+
+
+@pytest.mark.parametrize("text", ["<svg>ö</svg>", "\n <?xml version='1.0'?>\n<svg/>", "<!-- by hand --><svg/>"])
+def test_drawings_are_saved(cell, daemon, text):
+    done = cell(f"text = {text!r}\n{DRAWING}Drawing()", "--pictures", ".").ok()
+    assert "image/svg+xml: ./cay-1.svg" in done.errors and saved(daemon) == {"cay-1.svg": text.encode()}
+
+
+def test_without_a_terminal_nothing_is_saved(cell, cli, box, daemon):
+    """Of a script, or cron: a cell must not fill the directory where that happens to be."""
+    done = cell(PICTURE + DRAWING + "text = '<svg/>'\ndisplay(Picture(), Drawing())\nPicture()").ok()
+    assert [line for line in done.errors.splitlines() if "degraded" not in line] == [
+        "cay: pictures not saved: 2 image/png, 1 image/svg+xml; --pictures DIR saves them, cay exec --json has them"]
+    assert saved(daemon) == {}
+    assert done.text.count("a picture\n") == 2
+    assert len(json.loads(cell("display(Picture())", "--json").ok().text)["results"]) == 1
+    done = cli("shell", "--python", box, input=b"display(Picture())\n").ok()
+    assert "1 image/png" in done.errors and saved(daemon) == {}
+    cli("shell", "--python", box, "--pictures", ".", input=b"display(Picture())\n").ok()
+    assert saved(daemon) == {"cay-1.png": PNG}
+
+
+def test_a_cell_shows_a_few_pictures(cell, box, daemon):
+    many = PICTURE + "for _ in range(20): display(Picture())"
+    done = cell(many, "--pictures", ".").ok()
+    assert len(saved(daemon)) == 8 and done.text == "a picture\n" * 20
+    assert "cay: pictures left out: 12, beyond the first 8 of a cell\n" in done.errors
+    seen = shown(daemon, box, many, {})
+    assert len(saved(daemon)) == 8 and b"pictures left out: 12" in seen
+    seen = shown(daemon, box, many, {"KITTY_WINDOW_ID": "1"})
+    assert seen.count(b"a=T") == 8 and b"pictures left out: 12" in seen and saved(daemon) == {}
 
 
 KITTY = [{"KITTY_WINDOW_ID": "1"}, {"TERM": "xterm-kitty"}, {"TERM": "xterm-ghostty"}, {"TERM_PROGRAM": "ghostty"}]
@@ -163,6 +201,43 @@ def test_other_terminals_get_a_file(daemon, box, variables):
     seen = shown(daemon, box, PICTURE + "display(Picture())", variables)
     assert b"cay-1.png" in seen and b"\x1b_G" not in seen and b"1337" not in seen
     assert saved(daemon) == {"cay-1.png": PNG}
+
+
+GIF, JPEG = b"GIF89a" + bytes(20), b"\xff\xd8\xff\xe0" + bytes(20)
+
+
+def bundle(mime, data):
+    """A cell that says of some bytes that they are such a picture."""
+    value = data.decode() if mime == "image/svg+xml" else base64.b64encode(data).decode()
+    return f"display({{{mime!r}: {value!r}, 'text/plain': 'in words'}}, raw=True)"
+
+
+@pytest.mark.parametrize("mime, data", [
+    ("image/png", b"%PDF-1.4 " + bytes(20)), ("image/png", JPEG), ("image/png", PNG[1:]), ("image/png", PNG[:7]),
+    ("image/jpeg", PNG), ("image/gif", b"GIF88a" + bytes(20)), ("image/gif", b""),
+    ("image/svg+xml", b"<html><svg/></html>"), ("image/svg+xml", b"<?xml version='1.0'?><html/>")],
+    ids=lambda value: str(value[:12]))
+def test_bytes_that_are_no_such_picture(daemon, box, cell, mime, data):
+    """The terminal's decoders, and whatever opens a file, go by the bytes, and not by what a program calls them."""
+    for variables in (KITTY[0], ITERM[0], {}):
+        seen = shown(daemon, box, bundle(mime, data), variables)
+        assert b"\x1b_G" not in seen and b"1337" not in seen and b"in words" in seen
+        assert b"pictures left out: 1, not of the type that they claim" in seen and saved(daemon) == {}
+    assert "not of the type" in cell(bundle(mime, data), "--pictures", ".").ok().errors and saved(daemon) == {}
+
+
+@pytest.mark.parametrize("mime, name, data", [("image/gif", "cay-1.gif", GIF), ("image/jpeg", "cay-1.jpg", JPEG)],
+                         ids=["gif", "jpeg"])
+def test_other_types(daemon, box, cell, mime, name, data):
+    assert b"1337;File=inline=1" in shown(daemon, box, bundle(mime, data), ITERM[0]) and saved(daemon) == {}
+    cell(bundle(mime, data), "--pictures", ".").ok()
+    assert saved(daemon) == {name: data}
+
+
+def test_drawings_are_never_on_the_screen(daemon, box):
+    for variables in (KITTY[0], ITERM[0]):
+        seen = shown(daemon, box, bundle("image/svg+xml", b"<svg/>"), variables)
+        assert b"\x1b_G" not in seen and b"1337" not in seen and saved(daemon) == {"cay-1.svg": b"<svg/>"}
 
 
 def test_what_is_shown_does_nothing_to_the_terminal(daemon, box):
@@ -252,6 +327,7 @@ def test_an_interpreter_that_goes_away(daemon, box):
 
 def test_what_is_no_talk(cli, box):
     for args, words in ((("--python", "--node", box), "one language"), (("--context", "x", box), "--context goes with"),
+                        (("--pictures", ".", box), "--pictures goes with"),
                         (("--python", box, "--", "ls"), "neither a terminal nor a command"),
                         (("--python", "nobox"), "nobox"), (("--python",), "which sandbox")):
         done = cli("shell", *args, input=b"")
