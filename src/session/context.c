@@ -87,7 +87,7 @@ static void end_cells(struct context *c, const struct cell_end *e)
 {
 	const struct cell_end waiting = {.status = -1, .cause = CAUSE_CANCELLED, .lost = true};
 
-	if (c->cells)
+	if (c->cells && c->cells->prepared)
 		end_cell(c, e);
 	while (c->cells)
 		end_cell(c, e->err ? e : &waiting);
@@ -293,7 +293,7 @@ static void on_turn(struct loop_timer *t)
 	struct context *c = t->ctx;
 	struct cay_error err;
 
-	if (!c->cells || c->state == CONTEXT_BUSY || c->state == CONTEXT_STARTING)
+	if (!c->cells || !c->cells->prepared || context_is_at_work(c))
 		return;
 	if (c->state == CONTEXT_IDLE && c->channel.sock.fd < 0)
 		return; /* it ended, of which we shall hear */
@@ -315,9 +315,15 @@ void context_run(struct context *c, struct cell *cell)
 		at = &(*at)->next;
 	cell->next = NULL;
 	cell->context = c;
+	cell->prepared = false;
 	*at = cell;
 	c->last_used_ms = clock_wall_ms();
-	go_on(c);
+}
+
+void cell_prepared(struct cell *cell)
+{
+	cell->prepared = true;
+	go_on(cell->context);
 }
 
 /* Its turn has come, and a process is at it. */
@@ -325,17 +331,19 @@ static bool is_under_way(const struct cell *cell)
 {
 	const struct context *c = cell->context;
 
-	return c && c->cells == cell && context_is_at_work(c);
+	return c && c->cells == cell && cell->prepared && context_is_at_work(c);
 }
 
 static void take_out(struct cell *cell)
 {
-	struct cell **at = &cell->context->cells;
+	struct context *c = cell->context;
+	struct cell **at = &c->cells;
 
 	if (*at == cell)
-		stop_timers(cell->context);
+		stop_timers(c);
 	while (*at != cell)
 		at = &(*at)->next;
+	go_on(c); /* others may have waited for it */
 	*at = cell->next;
 	cell->next = NULL;
 	cell->context = NULL;
@@ -353,21 +361,21 @@ void cell_cancel(struct cell *cell, enum cause cause, bool harsh)
 	}
 }
 
-void cell_leave(struct cell *cell)
+bool cell_leave(struct cell *cell)
 {
 	struct context *c = cell->context;
 	bool runs = is_under_way(cell);
 
 	if (!c)
-		return;
+		return false;
 	if (runs)
 		kill_process(c, CAUSE_CANCELLED);
 	take_out(cell);
 	if (runs) {
 		stop_asking(c);
 		forget_process(c);
-		go_on(c);
 	}
+	return runs;
 }
 
 const struct isolation *cell_isolation(const struct cell *cell)

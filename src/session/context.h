@@ -71,6 +71,7 @@ struct cell {
 	bool waits; /* where input was not given, somebody may yet answer */
 	bool ticks; /* it begins when files that it changes are newer than all others */
 	/* Ours. */
+	bool prepared; /* what it needs is there: its turn may come */
 	struct cell *next;
 	struct context *context; /* NULL: it is in none */
 	uint64_t since;          /* of one that ticks: when its turn came */
@@ -105,8 +106,12 @@ struct context_start {
 struct context *context_get(struct contexts *all, const struct context_start *s,
 			    struct cay_error *err);
 
-/* The cell waits for its turn, after the others. */
+/*
+ * The cell waits for its turn, after the others and until it is prepared: from here on the context
+ * is held to its kind and not forgotten, or the cell is told.
+ */
 void context_run(struct context *c, struct cell *cell);
+void cell_prepared(struct cell *cell);
 
 /*
  * Ends a cell: one that waits is over, one that runs is interrupted, and its interpreter ended
@@ -114,8 +119,8 @@ void context_run(struct context *c, struct cell *cell);
  */
 void cell_cancel(struct cell *cell, enum cause cause, bool harsh);
 
-/* The same without a word, for one whose owner goes. */
-void cell_leave(struct cell *cell);
+/* The same without a word, for one whose owner goes. True: its interpreter was ended. */
+bool cell_leave(struct cell *cell);
 
 void cell_resume(struct cell *cell, enum stream s);
 

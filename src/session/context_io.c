@@ -25,7 +25,7 @@ static bool pass_on(struct context_stream *s, const char *data, size_t len)
 	struct context *c = s->context;
 	struct cell *cell = context_is_at_work(c) ? c->cells : NULL;
 
-	if (cell)
+	if (cell && cell->prepared)
 		return cell->events->output(cell, s->which, data, len);
 	logs_add(c->all->logs, c->run, s->which, data, len);
 	(void)capture_add(&s->held, data, len); /* what can't be held is in the logs */

@@ -1,0 +1,70 @@
+"""Contexts, whatever comes when: runs that are on their way there, restarts, pauses, words between cells."""
+
+import pytest
+
+from test_contexts import cell, contexts, say, value
+
+LARGE = [{"path": "large", "text": "x" * (12 << 20)}]
+SLEEP = "import time; time.sleep(30)"  # should it have got there all the same
+
+
+def begin(sandbox, code, context="main", **more):
+    """In the background: with a large file, it has not got there when this returns."""
+    return cell(sandbox, code, context, background=True, **more).ok(202)["id"]
+
+
+def result(sandbox, run):
+    with sandbox.daemon.events("GET", f"/v1/runs/{run}/events") as events:
+        return list(events)[-1][1]
+
+
+def test_a_context_that_is_deleted_before_its_run_gets_there(make_daemon):
+    with make_daemon().sandbox() as sandbox:
+        for _ in range(3):
+            run = begin(sandbox, SLEEP, files=LARGE)
+            sandbox.request("DELETE", "/contexts/main").ok()
+            r = result(sandbox, run)
+            assert r["status"] == "cancelled" and r["state_lost"] and r["context"] == "main", r
+            assert contexts(sandbox) == {} and value(sandbox, "1 + 1", "other") == "2"
+            sandbox.request("DELETE", "/contexts/other").ok()
+
+
+def test_a_run_on_its_way_keeps_its_context(make_daemon):
+    with make_daemon().sandbox(limits={"pids": 100}) as sandbox:
+        for n in range(15):
+            cell(sandbox, "1", f"c{n}").ok()
+        run = begin(sandbox, "6 * 7", "late", files=LARGE)
+        assert cell(sandbox, "1", "one-more").status == 409
+        assert result(sandbox, run)["results"] == [{"text/plain": "42"}]
+
+
+@pytest.mark.parametrize("end", ["cancel", "restart", "delete the sandbox"])
+def test_other_ends_of_a_run_on_its_way(make_daemon, end):
+    daemon = make_daemon()
+    with daemon.sandbox() as sandbox:
+        cell(sandbox, "x = 1").ok()
+        run = begin(sandbox, SLEEP, files=LARGE)
+        waits = begin(sandbox, "x")
+        if end == "cancel":
+            daemon.delete(f"/v1/runs/{run}").ok(202)
+            r = result(sandbox, run)
+            assert r["status"] == "cancelled" and not r["state_lost"]
+            assert result(sandbox, waits)["results"] == [{"text/plain": "1"}]
+        elif end == "restart":
+            say(sandbox, "restart").ok()
+            assert [(r["status"], r["state_lost"]) for r in (result(sandbox, run), result(sandbox, waits))] == [
+                ("cancelled", True)] * 2
+            assert cell(sandbox, "x").ok()["exception"]["name"] == "NameError"
+        else:
+            sandbox.request("DELETE").ok()
+            r = result(sandbox, run)
+            assert r.get("status") == "cancelled" or "files agent ended" in r["error"]["message"]
+            assert result(sandbox, waits)["status"] == "cancelled"
+        assert daemon.get("/v1/health").status == 200
+
+
+def test_runs_that_are_sent_one_after_the_other_run_so(sandbox):
+    cell(sandbox, "seen = []").ok()
+    first = begin(sandbox, "seen.append(1)", files=LARGE)
+    assert value(sandbox, "seen") == "[1]"
+    assert result(sandbox, first)["status"] == "ok"
