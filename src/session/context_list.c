@@ -142,7 +142,7 @@ static struct context *context_new(struct contexts *all, const char *name)
 
 static int check(const struct context *c, const struct context_start *s, struct cay_error *err)
 {
-	const char *other = c->state == CONTEXT_ENDED ? NULL : differs(c, s);
+	const char *other = is_unused(c) ? NULL : differs(c, s);
 	size_t n = 0;
 
 	if (other) {

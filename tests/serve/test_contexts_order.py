@@ -68,3 +68,12 @@ def test_runs_that_are_sent_one_after_the_other_run_so(sandbox):
     first = begin(sandbox, "seen.append(1)", files=LARGE)
     assert value(sandbox, "seen") == "[1]"
     assert result(sandbox, first)["status"] == "ok"
+
+
+def test_the_first_run_decides_what_a_context_is(sandbox):
+    """Also while its files are still on their way."""
+    first = begin(sandbox, "6 * 7", files=LARGE)
+    refused = cell(sandbox, "echo $((6 * 7))", language="bash")
+    assert refused.status == 409 and "another language" in refused.json["error"]["message"]
+    assert cell(sandbox, "1", env={"A": "b"}).status == 409
+    assert result(sandbox, first)["results"] == [{"text/plain": "42"}]
