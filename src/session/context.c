@@ -77,6 +77,7 @@ static void forget_process(struct context *c)
 {
 	channel_close(&c->channel);
 	context_io_take(c, true);
+	loop_cancel(loop_of(c), &c->starting);
 	c->command = 0;
 	c->state = CONTEXT_ENDED;
 	c->start[0] = '\0';
@@ -120,6 +121,7 @@ static struct context *of(const struct channel *ch)
 
 static void on_driver_ready(struct channel *ch)
 {
+	loop_cancel(loop_of(of(ch)), &of(ch)->starting);
 	of(ch)->state = CONTEXT_IDLE;
 	go_on(of(ch));
 }
@@ -222,6 +224,19 @@ static void on_deadline(struct loop_timer *t)
 		break_off(c, CAUSE_TIMEOUT, false);
 }
 
+/* A cell has its own time for that. */
+static void on_starting(struct loop_timer *t)
+{
+	struct context *c = t->ctx;
+
+	if (c->all->frozen || c->cells) {
+		(void)loop_after(loop_of(c), t, AGAIN_MS);
+	} else {
+		kill_process(c, CAUSE_TIMEOUT);
+		forget_process(c);
+	}
+}
+
 /* The next cell */
 
 static void fail_cells(struct context *c, const struct cay_error *err)
@@ -249,6 +264,8 @@ static int start_process(struct context *c, struct cay_error *err)
 		forget_process(c);
 	else
 		c->state = CONTEXT_STARTING;
+	if (r == 0)
+		(void)loop_after(loop_of(c), &c->starting, CONTEXT_START_MS);
 	return r;
 }
 
@@ -293,12 +310,14 @@ static void on_turn(struct loop_timer *t)
 	struct context *c = t->ctx;
 	struct cay_error err;
 
-	if (!c->cells || !c->cells->prepared || context_is_at_work(c))
+	if (!c->cells || !c->cells->prepared || c->state == CONTEXT_BUSY)
 		return;
 	if (c->state == CONTEXT_IDLE && c->channel.sock.fd < 0)
 		return; /* it ended, of which we shall hear */
 	if (!c->deadline.place)
 		(void)loop_after(loop_of(c), &c->deadline, c->cells->timeout_ms);
+	if (c->state == CONTEXT_STARTING)
+		return;
 	if (c->state == CONTEXT_IDLE && !is_newer(c->cells))
 		(void)loop_after(loop_of(c), t, 1);
 	else if (c->state == CONTEXT_IDLE)
@@ -475,6 +494,7 @@ void context_init(struct context *c)
 	c->deadline = (struct loop_timer){.fire = on_deadline, .ctx = c};
 	c->again = (struct loop_timer){.fire = on_again, .ctx = c};
 	c->grace = (struct loop_timer){.fire = on_grace, .ctx = c};
+	c->starting = (struct loop_timer){.fire = on_starting, .ctx = c};
 }
 
 int context_interrupt(struct context *c, struct cay_error *err)

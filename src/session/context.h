@@ -22,9 +22,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define CONTEXTS_MAX     16   /* of a sandbox */
-#define CONTEXT_CELLS    16   /* that wait in one, with the one that runs */
-#define CONTEXT_GRACE_MS 2000 /* between interrupt and kill */
+#define CONTEXTS_MAX     16    /* of a sandbox */
+#define CONTEXT_CELLS    16    /* that wait in one, with the one that runs */
+#define CONTEXT_GRACE_MS 2000  /* between interrupt and kill */
+#define CONTEXT_START_MS 30000 /* of a start that no cell waits for */
 
 struct cell;
 struct context;

@@ -32,7 +32,7 @@ struct context {
 	struct context_stream streams[STREAMS];
 	struct cell *cells; /* the first is the one whose turn it is */
 	char run[ID_SIZE];  /* the last one's id */
-	struct loop_timer next_turn, deadline, again, grace;
+	struct loop_timer next_turn, deadline, again, grace, starting;
 	uint64_t begun_ns; /* the cell */
 	enum cause cause;  /* why the cell is being ended */
 	bool fresh;        /* its first cell has not begun */

@@ -1,8 +1,11 @@
 """Contexts, whatever comes when: runs that are on their way there, restarts, pauses, words between cells."""
 
+import time
+
 import pytest
 
-from test_contexts import cell, contexts, say, value
+from support import wait_until
+from test_contexts import cell, context, contexts, say, value
 
 LARGE = [{"path": "large", "text": "x" * (12 << 20)}]
 SLEEP = "import time; time.sleep(30)"  # should it have got there all the same
@@ -77,3 +80,24 @@ def test_the_first_run_decides_what_a_context_is(sandbox):
     assert refused.status == 409 and "another language" in refused.json["error"]["message"]
     assert cell(sandbox, "1", env={"A": "b"}).status == 409
     assert result(sandbox, first)["results"] == [{"text/plain": "42"}]
+
+
+def test_a_start_that_hangs_ends_in_time(make_daemon):
+    """After a restart there is a process before there is a cell."""
+    hangs = {"language": "node", "env": {"NODE_OPTIONS": "--require /workspace/h.js"}}
+    daemon = make_daemon()
+    with daemon.sandbox() as sandbox:
+        sandbox.sh("echo 'if (require(\"fs\").existsSync(\"/workspace/hang\")) for (;;);' >h.js")
+        for name in "with", "without":
+            cell(sandbox, "1", name, **hangs).ok()
+        sandbox.sh("touch hang")
+        began = time.monotonic()
+        for name in "with", "without":
+            assert say(sandbox, "restart", name).ok()["state"] == "starting"
+        run = begin(sandbox, "1", "with", limits={"timeout": "1s"}, **hangs)
+        wait_until(lambda: daemon.get(f"/v1/runs/{run}").ok()["status"] != "running", 15, "the cell's time-out")
+        assert result(sandbox, run)["status"] == "timeout"
+        wait_until(lambda: context(sandbox, "without")["state"] == "ended", 60, "the end of what nobody waits for")
+        assert time.monotonic() - began > 25
+        sandbox.sh("rm hang")
+        assert value(sandbox, "6 * 7", "without", **hangs) == "42"
