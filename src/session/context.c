@@ -194,10 +194,16 @@ static void on_grace(struct loop_timer *t)
 {
 	struct context *c = t->ctx;
 
-	if (c->all->frozen)
+	if (c->all->frozen) {
+		c->unheard = true;
 		(void)loop_after(loop_of(c), t, AGAIN_MS);
-	else
+	} else if (c->unheard) {
+		c->unheard = false;
+		interrupt(c);
+		(void)loop_after(loop_of(c), t, CONTEXT_GRACE_MS);
+	} else {
 		kill_process(c, c->cause);
+	}
 }
 
 /* An interpreter that has only begun to start has nothing to lose. */
@@ -210,6 +216,7 @@ static void break_off(struct context *c, enum cause cause, bool harsh)
 		kill_process(c, c->cause);
 		return;
 	}
+	c->unheard = c->all->frozen;
 	interrupt(c);
 	(void)loop_after(loop_of(c), &c->grace, CONTEXT_GRACE_MS);
 }
@@ -501,6 +508,10 @@ int context_interrupt(struct context *c, struct cay_error *err)
 {
 	if (c->state != CONTEXT_BUSY)
 		return cay_fail(err, CAY_E_CONFLICT, 0, "nothing runs in the context %s", c->name);
+	if (c->all->frozen) {
+		(void)cay_fail(err, CAY_E_CONFLICT, 0, "the sandbox is paused");
+		return cay_hint(err, "resume it first");
+	}
 	interrupt(c);
 	return 0;
 }

@@ -131,7 +131,7 @@ const char *cell_start(const struct cell *cell); /* "kept", "warm:SET", "" */
 
 struct context *context_find(const struct contexts *all, const char *name, struct cay_error *err);
 
-/* CAY_E_CONFLICT: no cell runs there; nothing waits for input. */
+/* CAY_E_CONFLICT: no cell runs there, or none that hears; nothing waits for input. */
 int context_interrupt(struct context *c, struct cay_error *err);
 int context_answer(struct context *c, const char *text, size_t len, struct cay_error *err);
 

@@ -35,6 +35,7 @@ struct context {
 	struct loop_timer next_turn, deadline, again, grace, starting;
 	uint64_t begun_ns; /* the cell */
 	enum cause cause;  /* why the cell is being ended */
+	bool unheard;      /* it was told so when nobody there heard anything */
 	bool fresh;        /* its first cell has not begun */
 	char start[RESULT_START_SIZE];
 	struct isolation isolation;

@@ -5,7 +5,7 @@ import time
 import pytest
 
 from support import wait_until
-from test_contexts import cell, context, contexts, say, value
+from test_contexts import cell, context, contexts, say, under_way, value
 
 LARGE = [{"path": "large", "text": "x" * (12 << 20)}]
 SLEEP = "import time; time.sleep(30)"  # should it have got there all the same
@@ -101,3 +101,19 @@ def test_a_start_that_hangs_ends_in_time(make_daemon):
         assert time.monotonic() - began > 25
         sandbox.sh("rm hang")
         assert value(sandbox, "6 * 7", "without", **hangs) == "42"
+
+
+def test_an_interrupt_waits_for_the_end_of_a_pause(make_daemon):
+    daemon = make_daemon()
+    with daemon.sandbox() as sandbox:
+        cell(sandbox, "x = 1").ok()
+        with under_way(sandbox, "import time; time.sleep(60)") as answers:
+            sandbox.request("POST", "/pause").ok()
+            refused = say(sandbox, "interrupt")
+            assert refused.status == 409 and "paused" in refused.json["error"]["message"]
+            daemon.delete("/v1/runs/" + context(sandbox)["run"]).ok(202)
+            time.sleep(4)  # more than the grace
+            assert not answers
+            sandbox.request("POST", "/resume").ok()
+        assert answers[0].ok()["status"] == "cancelled" and not answers[0].json["state_lost"]
+        assert value(sandbox, "x") == "1"
