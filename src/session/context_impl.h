@@ -15,6 +15,7 @@ struct context_stream {
 	enum stream which;
 	bool paused;
 	struct capture held; /* what was printed between cells */
+	uint64_t between;    /* how many bytes that was */
 };
 
 struct context {

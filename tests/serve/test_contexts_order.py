@@ -117,3 +117,19 @@ def test_an_interrupt_waits_for_the_end_of_a_pause(make_daemon):
             sandbox.request("POST", "/resume").ok()
         assert answers[0].ok()["status"] == "cancelled" and not answers[0].json["state_lost"]
         assert value(sandbox, "x") == "1"
+
+
+def test_a_flood_between_cells_waits_for_the_next(make_daemon):
+    """Whoever prints is held up when nobody has read for a while, and goes on with the next cell."""
+    with make_daemon().sandbox() as sandbox:
+        cell(sandbox, "import os, threading\ndef flood():\n    for n in range(3200):\n        os.write(1, b'x' * 65536)\n"
+                      "        open('n', 'w').write(str(n))\n    open('all', 'w')\n"
+                      "threading.Timer(0.5, flood).start()").ok()
+
+        def stands():
+            before = sandbox.sh("cat n 2>&1")["stdout"]
+            time.sleep(1)
+            return before == sandbox.sh("cat n 2>&1")["stdout"] != ""
+        wait_until(stands, 60, "the pipe's end")
+        assert 1000 < int(sandbox.sh("cat n")["stdout"]) < 1100  # 64 MiB, and what a pipe holds
+        assert cell(sandbox, "1").ok()["stdout"].startswith("xxx") and context(sandbox)["state"] == "idle"
