@@ -365,8 +365,10 @@ static void take_out(struct cell *cell)
 	struct context *c = cell->context;
 	struct cell **at = &c->cells;
 
-	if (*at == cell)
+	if (*at == cell) {
 		stop_timers(c);
+		c->cause = CAUSE_NONE;
+	}
 	while (*at != cell)
 		at = &(*at)->next;
 	go_on(c); /* others may have waited for it */
@@ -394,13 +396,12 @@ bool cell_leave(struct cell *cell)
 
 	if (!c)
 		return false;
-	if (runs)
-		kill_process(c, CAUSE_CANCELLED);
-	take_out(cell);
 	if (runs) {
+		kill_process(c, CAUSE_CANCELLED);
+		forget_process(c); /* what is in its pipes is this cell's */
 		stop_asking(c);
-		forget_process(c);
 	}
+	take_out(cell);
 	return runs;
 }
 

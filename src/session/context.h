@@ -120,7 +120,7 @@ void cell_prepared(struct cell *cell);
  */
 void cell_cancel(struct cell *cell, enum cause cause, bool harsh);
 
-/* The same without a word, for one whose owner goes. True: its interpreter was ended. */
+/* The same at once, with no word but what it has printed. True: its interpreter was ended. */
 bool cell_leave(struct cell *cell);
 
 void cell_resume(struct cell *cell, enum stream s);

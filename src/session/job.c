@@ -514,8 +514,11 @@ struct job *job_start(const struct job_place *place, struct island_ref *on, stru
 
 void job_free(struct job *j)
 {
+	static const struct job_events nobody = {0};
+
 	if (!j)
 		return;
+	j->events = &nobody;
 	drop_call(j);
 	job_cell_leave(j);
 	if (is_own(j))
