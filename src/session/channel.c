@@ -98,11 +98,14 @@ int channel_run(struct channel *c, const char *code, size_t len, struct cay_erro
 static int say_input(struct channel *c, const char *key, const char *text, size_t len)
 {
 	_cleanup_(json_freep) struct json *j = json_new_object();
+	int r;
 
-	c->waits = false;
 	json_set_str(j, "type", "input");
 	json_set_bytes(j, key, text, len);
-	return say(c, j);
+	r = say(c, j);
+	if (r == 0)
+		c->waits = false;
+	return r;
 }
 
 int channel_answer(struct channel *c, const char *text, size_t len)

@@ -150,6 +150,7 @@ static void on_asked(struct channel *ch, const char *prompt, bool password)
 				     "by events and answer the context's input");
 		return;
 	}
+	stop_asking(c);
 	c->asks = true;
 	c->password = password;
 	c->prompt = strdup(prompt);
