@@ -4,13 +4,14 @@
  *
  *   to it     {"type":"run","code":…,"rich":true}      (to a plain one: the code as it is)
  *             {"type":"input","text":…} or {"type":"input","error":…}
- *   from it   {"type":"ready"}, once; then while a cell runs, and at no other time:
+ *   from it   {"type":"ready"}, once; then while a cell runs:
  *             {"type":"result","data":{MIME:…}}, {"type":"note","text":…},
  *             {"type":"input","prompt":…,"password":…}, at last {"type":"done",…}
  *
  * A cell can write to the socket as well as its driver does: what comes is believed no more than
- * what a program prints. All of it is bounded, and whatever is out of turn or too much ends the
- * conversation, with a reason.
+ * what a program prints. All of it is bounded, and whatever is wrong or too much ends the
+ * conversation, with a reason. What comes between cells, as from a thread that outlives its own,
+ * is dropped unread.
  */
 #pragma once
 
@@ -58,6 +59,8 @@ struct channel {
 	struct buf in, out;
 	size_t sent; /* of out */
 	size_t shown_bytes;
+	size_t late_bytes; /* that came since the last cell's end */
+	bool skips;        /* the rest of a message that began between cells */
 	unsigned n_shown, n_notes;
 };
 
