@@ -150,6 +150,26 @@ static size_t weight(const struct json *v)
 	return json_text(v, &text) < 0 ? SIZE_MAX : text.len;
 }
 
+/* What is kept of it: `{},` is three bytes of text, and some 250 as a value. */
+static size_t memory_of(const struct json *v)
+{
+	enum json_kind kind = json_kind(v);
+	size_t sum = CHANNEL_NODE_BYTES, len = 0;
+	const struct json *child;
+	const char *name;
+	void *at = NULL;
+
+	if (kind == JSON_KIND_OBJECT || kind == JSON_KIND_ARRAY)
+		sum = CHANNEL_TREE_BYTES;
+	else if (kind == JSON_KIND_STR && json_bytes(v, &len))
+		sum += len;
+	for (size_t n = 0; kind == JSON_KIND_ARRAY && n < json_len(v); n++)
+		sum += memory_of(json_at(v, n));
+	while (kind == JSON_KIND_OBJECT && json_next(v, &at, &name, &child))
+		sum += CHANNEL_NODE_BYTES + strlen(name) + memory_of(child);
+	return sum;
+}
+
 /* A string; of what is JSON itself, anything. */
 static const char *check_value(const char *type, const struct json *v, size_t *sum)
 {
@@ -166,7 +186,7 @@ static const char *check_value(const char *type, const struct json *v, size_t *s
 	n = weight(v);
 	if (n > CHANNEL_VALUE_MAX)
 		return "a result that is larger than 4 MiB";
-	*sum += n;
+	*sum += kind == JSON_KIND_STR ? n : memory_of(v);
 	return NULL;
 }
 

@@ -24,6 +24,9 @@
 
 #define CHANNEL_MESSAGE_MAX (16u << 20) /* bytes, either way; and of all that a cell shows */
 #define CHANNEL_VALUE_MAX   (4u << 20)  /* of one MIME type */
+/* As which a value inside JSON counts, or a name there, beside its characters; a list or object. */
+#define CHANNEL_NODE_BYTES  64
+#define CHANNEL_TREE_BYTES  256
 #define CHANNEL_RESULTS_MAX 64
 #define CHANNEL_NOTES_MAX   64
 #define CHANNEL_TYPES_MAX   32 /* in one bundle */

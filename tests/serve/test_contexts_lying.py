@@ -154,6 +154,27 @@ def test_one_that_never_reads(both):
     both.request("DELETE", "/contexts/liar")  # it has got one end behind, which harms itself alone
 
 
+def test_values_are_counted_as_what_they_take(both):
+    """Text of three bytes is a value of some 250."""
+    before = both.daemon.rss()["api"]
+    code = FIND + "m = b'{\"type\":\"result\",\"data\":{\"application/json\":[' + b'{},' * 50_000 + b'{}]}}\\0'\n"
+    cell(both, code + "raw(m)")
+    r = cell(both, "for _ in range(21): raw(m)\ntime.sleep(60)", limits={"timeout": "50s"})
+    assert "16 MiB together" in r["message"]
+    r = cell(both, code.replace("50_000", "250_000") + "raw(m)\ntime.sleep(60)", limits={"timeout": "50s"})
+    assert "16 MiB together" in r["message"]
+    assert both.daemon.rss()["api"] - before < 150 << 20
+
+
+def test_an_honest_driver_leaves_out_what_is_too_much(both):
+    code = "for n in range(3): display({'application/json': [{}] * 50_000}, raw=True)"
+    r = cell(both, code)
+    assert r["status"] == "ok" and len(r["results"]) == 1 and "16 MiB" in r["notes"][0]
+    assert len(cell(both, "display({'application/json': [1.5] * 200_000}, raw=True)")["results"]) == 1
+    r = cell(both, "for (let n = 0; n < 3; n++) display(Array(50_000).fill({}), 'application/json')", "js", language="node")
+    assert r["status"] == "ok" and len(r["results"]) == 1 and "16" in r["notes"][0]
+
+
 def test_one_that_closes_the_channel(both):
     r = cell(both, FIND + "os.close(channel)\ntime.sleep(60)")
     assert r["state_lost"] and r["status"] in ("signal", "failed")
