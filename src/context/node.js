@@ -184,6 +184,14 @@
         return /\/json$|\+json$/.test(mime) ? value ?? null : String(value);
     };
 
+    /* What a value of JSON takes of CELL_MAX: it is larger, where it is kept, than its text. */
+    const memoryOf = (value) => {
+        if (typeof value !== 'object' || value === null)
+            return 64 + (typeof value === 'string' ? Buffer.byteLength(value) : 0);
+        const names = Array.isArray(value) ? 0 : Object.keys(value).reduce((sum, name) => sum + 64 + Buffer.byteLength(name), 0);
+        return Object.values(value).reduce((sum, v) => sum + memoryOf(v), 256 + names);
+    };
+
     const bounded = (bundle) => {
         const data = {};
         for (const [mime, raw] of Object.entries(bundle)) {
@@ -216,7 +224,8 @@
         if (Object.keys(data).length === 0)
             return;
         const message = stringify({ type: 'result', data });
-        const size = Buffer.byteLength(message);
+        const held = Object.values(parse(message).data).reduce((sum, v) => sum + memoryOf(v), 0);
+        const size = Math.max(Buffer.byteLength(message), held);
         if (cell.bytes + size > CELL_MAX) {
             cell.left_out++;
             return;

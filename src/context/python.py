@@ -196,11 +196,20 @@ def mebibytes(size):
     return f"{size / (1 << 20):.1f} MiB"
 
 
+def memory_of(value):
+    """What it takes of CELL_MAX: a value of JSON is larger, where it is kept, than its text."""
+    if isinstance(value, dict):
+        return 256 + sum(64 + len(encode(name)) + memory_of(v) for name, v in value.items())
+    if isinstance(value, list):
+        return 256 + sum(map(memory_of, value))
+    return 64 + (len(encode(value)) if isinstance(value, str) else 0)
+
+
 def bounded(mime, value):
     """The value, cut where it has to be and can be, and its size; None where it can't."""
     size = len(encode(value)) + len(encode(mime))
     if size <= VALUE_MAX:
-        return value, size
+        return value, max(size, memory_of(value))
     if mime != "text/plain":
         note(f"a result of {mebibytes(size)} of {mime[:100]} was left out: the limit is {VALUE_MAX >> 20} MiB")
         return None, 0

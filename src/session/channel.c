@@ -16,7 +16,8 @@
 #define TYPE_MAX    127  /* characters in a MIME type */
 #define PROMPT_MAX  4096 /* bytes; a note's, too */
 #define WHY_SIZE    160
-#define REST_CHUNKS 64 /* more than a socket holds */
+#define LATE_MAX    (2 * CHANNEL_MESSAGE_MAX) /* between cells */
+#define REST_CHUNKS 64                        /* more than a socket holds */
 
 void channel_close(struct channel *c)
 {
@@ -26,8 +27,8 @@ void channel_close(struct channel *c)
 	fd_closep(&c->sock.fd);
 	buf_done(&c->in);
 	buf_done(&c->out);
-	c->sent = 0;
-	c->waits = false;
+	c->sent = c->late_bytes = 0;
+	c->waits = c->skips = false;
 }
 
 static void end(struct channel *c, const char *why)
@@ -83,7 +84,7 @@ int channel_run(struct channel *c, const char *code, size_t len, struct cay_erro
 	int r;
 
 	c->state = CHANNEL_BUSY;
-	c->shown_bytes = 0;
+	c->shown_bytes = c->late_bytes = 0;
 	c->n_shown = c->n_notes = 0;
 	json_set_str(j, "type", "run");
 	json_set_bytes(j, "code", code, len);
@@ -98,11 +99,14 @@ int channel_run(struct channel *c, const char *code, size_t len, struct cay_erro
 static int say_input(struct channel *c, const char *key, const char *text, size_t len)
 {
 	_cleanup_(json_freep) struct json *j = json_new_object();
+	int r;
 
-	c->waits = false;
 	json_set_str(j, "type", "input");
 	json_set_bytes(j, key, text, len);
-	return say(c, j);
+	r = say(c, j);
+	if (r == 0)
+		c->waits = false;
+	return r;
 }
 
 int channel_answer(struct channel *c, const char *text, size_t len)
@@ -146,6 +150,26 @@ static size_t weight(const struct json *v)
 	return json_text(v, &text) < 0 ? SIZE_MAX : text.len;
 }
 
+/* What is kept of it: `{},` is three bytes of text, and some 250 as a value. */
+static size_t memory_of(const struct json *v)
+{
+	enum json_kind kind = json_kind(v);
+	size_t sum = CHANNEL_NODE_BYTES, len = 0;
+	const struct json *child;
+	const char *name;
+	void *at = NULL;
+
+	if (kind == JSON_KIND_OBJECT || kind == JSON_KIND_ARRAY)
+		sum = CHANNEL_TREE_BYTES;
+	else if (kind == JSON_KIND_STR && json_bytes(v, &len))
+		sum += len;
+	for (size_t n = 0; kind == JSON_KIND_ARRAY && n < json_len(v); n++)
+		sum += memory_of(json_at(v, n));
+	while (kind == JSON_KIND_OBJECT && json_next(v, &at, &name, &child))
+		sum += CHANNEL_NODE_BYTES + strlen(name) + memory_of(child);
+	return sum;
+}
+
 /* A string; of what is JSON itself, anything. */
 static const char *check_value(const char *type, const struct json *v, size_t *sum)
 {
@@ -162,7 +186,7 @@ static const char *check_value(const char *type, const struct json *v, size_t *s
 	n = weight(v);
 	if (n > CHANNEL_VALUE_MAX)
 		return "a result that is larger than 4 MiB";
-	*sum += n;
+	*sum += kind == JSON_KIND_STR ? n : memory_of(v);
 	return NULL;
 }
 
@@ -260,7 +284,7 @@ static const char *hear(struct channel *c, const char *type, const struct json *
 		return NULL;
 	}
 	if (c->state != CHANNEL_BUSY)
-		return "a message when no cell ran";
+		return "a message before it was ready";
 	if (strcmp(type, "result") == 0)
 		return hear_result(c, m);
 	if (strcmp(type, "note") == 0)
@@ -296,21 +320,27 @@ static const char *read_messages(struct channel *c, size_t added)
 	       (stop = memchr(c->in.data + look, '\0', c->in.len - look))) {
 		size_t at = (size_t)(stop - c->in.data);
 
-		wrong = read_message(c, c->in.data + from, at - from);
+		if (c->skips || c->state == CHANNEL_IDLE)
+			c->late_bytes += at + 1 - from;
+		else
+			wrong = read_message(c, c->in.data + from, at - from);
+		c->skips = false;
 		from = look = at + 1;
 	}
 	if (c->sock.fd < 0)
 		return NULL;
+	if (c->skips || (c->state == CHANNEL_IDLE && from < c->in.len)) {
+		c->skips = true;
+		c->late_bytes += c->in.len - from;
+		from = c->in.len;
+	}
 	if (from == c->in.len) {
 		buf_done(&c->in); /* between cells nothing is held */
 	} else if (from > 0) {
 		memmove(c->in.data, c->in.data + from, c->in.len - from);
 		c->in.len -= from;
 	}
-	/* Whatever comes now is of no cell. */
-	if (!wrong && c->state == CHANNEL_IDLE && c->in.len > 0)
-		wrong = "a message when no cell ran";
-	return wrong;
+	return wrong || c->late_bytes <= LATE_MAX ? wrong : "more than 32 MiB when no cell ran";
 }
 
 /* One read; false when there is nothing more now, or no channel. */

@@ -5,13 +5,14 @@
  *
  *   to it     {"type":"run","code":…,"rich":true}      (to a plain one: the code as it is)
  *             {"type":"input","text":…} or {"type":"input","error":…}
- *   from it   {"type":"ready"}, once; then while a cell runs, and at no other time:
+ *   from it   {"type":"ready"}, once; then while a cell runs:
  *             {"type":"result","data":{MIME:…}}, {"type":"note","text":…},
  *             {"type":"input","prompt":…,"password":…}, at last {"type":"done",…}
  *
  * A cell can write to the socket as well as its driver does: what comes is believed no more than
- * what a program prints. All of it is bounded, and whatever is out of turn or too much ends the
- * conversation, with a reason.
+ * what a program prints. All of it is bounded, and whatever is wrong or too much ends the
+ * conversation, with a reason. What comes between cells, as from a thread that outlives its own,
+ * is dropped unread.
  */
 #pragma once
 
@@ -24,6 +25,9 @@
 
 #define CHANNEL_MESSAGE_MAX (16u << 20) /* bytes, either way; and of all that a cell shows */
 #define CHANNEL_VALUE_MAX   (4u << 20)  /* of one MIME type */
+/* As which a value inside JSON counts, or a name there, beside its characters; a list or object. */
+#define CHANNEL_NODE_BYTES  64
+#define CHANNEL_TREE_BYTES  256
 #define CHANNEL_RESULTS_MAX 64
 #define CHANNEL_NOTES_MAX   64
 #define CHANNEL_TYPES_MAX   32 /* in one bundle */
@@ -60,6 +64,8 @@ struct channel {
 	struct buf in, out;
 	size_t sent; /* of out */
 	size_t shown_bytes;
+	size_t late_bytes; /* that came since the last cell's end */
+	bool skips;        /* the rest of a message that began between cells */
 	unsigned n_shown, n_notes;
 };
 

@@ -77,6 +77,7 @@ static void forget_process(struct context *c)
 {
 	channel_close(&c->channel);
 	context_io_take(c, true);
+	loop_cancel(loop_of(c), &c->starting);
 	c->command = 0;
 	c->state = CONTEXT_ENDED;
 	c->start[0] = '\0';
@@ -87,7 +88,7 @@ static void end_cells(struct context *c, const struct cell_end *e)
 {
 	const struct cell_end waiting = {.status = -1, .cause = CAUSE_CANCELLED, .lost = true};
 
-	if (c->cells)
+	if (c->cells && c->cells->prepared)
 		end_cell(c, e);
 	while (c->cells)
 		end_cell(c, e->err ? e : &waiting);
@@ -120,6 +121,7 @@ static struct context *of(const struct channel *ch)
 
 static void on_driver_ready(struct channel *ch)
 {
+	loop_cancel(loop_of(of(ch)), &of(ch)->starting);
 	of(ch)->state = CONTEXT_IDLE;
 	go_on(of(ch));
 }
@@ -148,6 +150,7 @@ static void on_asked(struct channel *ch, const char *prompt, bool password)
 				     "by events and answer the context's input");
 		return;
 	}
+	stop_asking(c);
 	c->asks = true;
 	c->password = password;
 	c->prompt = strdup(prompt);
@@ -192,10 +195,16 @@ static void on_grace(struct loop_timer *t)
 {
 	struct context *c = t->ctx;
 
-	if (c->all->frozen)
+	if (c->all->frozen) {
+		c->unheard = true;
 		(void)loop_after(loop_of(c), t, AGAIN_MS);
-	else
+	} else if (c->unheard) {
+		c->unheard = false;
+		interrupt(c);
+		(void)loop_after(loop_of(c), t, CONTEXT_GRACE_MS);
+	} else {
 		kill_process(c, c->cause);
+	}
 }
 
 /* An interpreter that has only begun to start has nothing to lose. */
@@ -208,6 +217,7 @@ static void break_off(struct context *c, enum cause cause, bool harsh)
 		kill_process(c, c->cause);
 		return;
 	}
+	c->unheard = c->all->frozen;
 	interrupt(c);
 	(void)loop_after(loop_of(c), &c->grace, CONTEXT_GRACE_MS);
 }
@@ -220,6 +230,19 @@ static void on_deadline(struct loop_timer *t)
 		(void)loop_after(loop_of(c), t, AGAIN_MS);
 	else
 		break_off(c, CAUSE_TIMEOUT, false);
+}
+
+/* A cell has its own time for that. */
+static void on_starting(struct loop_timer *t)
+{
+	struct context *c = t->ctx;
+
+	if (c->all->frozen || c->cells) {
+		(void)loop_after(loop_of(c), t, AGAIN_MS);
+	} else {
+		kill_process(c, CAUSE_TIMEOUT);
+		forget_process(c);
+	}
 }
 
 /* The next cell */
@@ -249,6 +272,8 @@ static int start_process(struct context *c, struct cay_error *err)
 		forget_process(c);
 	else
 		c->state = CONTEXT_STARTING;
+	if (r == 0)
+		(void)loop_after(loop_of(c), &c->starting, CONTEXT_START_MS);
 	return r;
 }
 
@@ -293,12 +318,14 @@ static void on_turn(struct loop_timer *t)
 	struct context *c = t->ctx;
 	struct cay_error err;
 
-	if (!c->cells || c->state == CONTEXT_BUSY || c->state == CONTEXT_STARTING)
+	if (!c->cells || !c->cells->prepared || c->state == CONTEXT_BUSY)
 		return;
 	if (c->state == CONTEXT_IDLE && c->channel.sock.fd < 0)
 		return; /* it ended, of which we shall hear */
 	if (!c->deadline.place)
 		(void)loop_after(loop_of(c), &c->deadline, c->cells->timeout_ms);
+	if (c->state == CONTEXT_STARTING)
+		return;
 	if (c->state == CONTEXT_IDLE && !is_newer(c->cells))
 		(void)loop_after(loop_of(c), t, 1);
 	else if (c->state == CONTEXT_IDLE)
@@ -315,9 +342,15 @@ void context_run(struct context *c, struct cell *cell)
 		at = &(*at)->next;
 	cell->next = NULL;
 	cell->context = c;
+	cell->prepared = false;
 	*at = cell;
 	c->last_used_ms = clock_wall_ms();
-	go_on(c);
+}
+
+void cell_prepared(struct cell *cell)
+{
+	cell->prepared = true;
+	go_on(cell->context);
 }
 
 /* Its turn has come, and a process is at it. */
@@ -325,17 +358,21 @@ static bool is_under_way(const struct cell *cell)
 {
 	const struct context *c = cell->context;
 
-	return c && c->cells == cell && context_is_at_work(c);
+	return c && c->cells == cell && cell->prepared && context_is_at_work(c);
 }
 
 static void take_out(struct cell *cell)
 {
-	struct cell **at = &cell->context->cells;
+	struct context *c = cell->context;
+	struct cell **at = &c->cells;
 
-	if (*at == cell)
-		stop_timers(cell->context);
+	if (*at == cell) {
+		stop_timers(c);
+		c->cause = CAUSE_NONE;
+	}
 	while (*at != cell)
 		at = &(*at)->next;
+	go_on(c); /* others may have waited for it */
 	*at = cell->next;
 	cell->next = NULL;
 	cell->context = NULL;
@@ -353,21 +390,20 @@ void cell_cancel(struct cell *cell, enum cause cause, bool harsh)
 	}
 }
 
-void cell_leave(struct cell *cell)
+bool cell_leave(struct cell *cell)
 {
 	struct context *c = cell->context;
 	bool runs = is_under_way(cell);
 
 	if (!c)
-		return;
-	if (runs)
-		kill_process(c, CAUSE_CANCELLED);
-	take_out(cell);
+		return false;
 	if (runs) {
+		kill_process(c, CAUSE_CANCELLED);
+		forget_process(c); /* what is in its pipes is this cell's */
 		stop_asking(c);
-		forget_process(c);
-		go_on(c);
 	}
+	take_out(cell);
+	return runs;
 }
 
 const struct isolation *cell_isolation(const struct cell *cell)
@@ -467,12 +503,17 @@ void context_init(struct context *c)
 	c->deadline = (struct loop_timer){.fire = on_deadline, .ctx = c};
 	c->again = (struct loop_timer){.fire = on_again, .ctx = c};
 	c->grace = (struct loop_timer){.fire = on_grace, .ctx = c};
+	c->starting = (struct loop_timer){.fire = on_starting, .ctx = c};
 }
 
 int context_interrupt(struct context *c, struct cay_error *err)
 {
 	if (c->state != CONTEXT_BUSY)
 		return cay_fail(err, CAY_E_CONFLICT, 0, "nothing runs in the context %s", c->name);
+	if (c->all->frozen) {
+		(void)cay_fail(err, CAY_E_CONFLICT, 0, "the sandbox is paused");
+		return cay_hint(err, "resume it first");
+	}
 	interrupt(c);
 	return 0;
 }

@@ -22,9 +22,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define CONTEXTS_MAX     16   /* of a sandbox */
-#define CONTEXT_CELLS    16   /* that wait in one, with the one that runs */
-#define CONTEXT_GRACE_MS 2000 /* between interrupt and kill */
+#define CONTEXTS_MAX     16    /* of a sandbox */
+#define CONTEXT_CELLS    16    /* that wait in one, with the one that runs */
+#define CONTEXT_GRACE_MS 2000  /* between interrupt and kill */
+#define CONTEXT_START_MS 30000 /* of a start that no cell waits for */
 
 struct cell;
 struct context;
@@ -71,6 +72,7 @@ struct cell {
 	bool waits; /* where input was not given, somebody may yet answer */
 	bool ticks; /* it begins when files that it changes are newer than all others */
 	/* Ours. */
+	bool prepared; /* what it needs is there: its turn may come */
 	struct cell *next;
 	struct context *context; /* NULL: it is in none */
 	uint64_t since;          /* of one that ticks: when its turn came */
@@ -105,8 +107,12 @@ struct context_start {
 struct context *context_get(struct contexts *all, const struct context_start *s,
 			    struct cay_error *err);
 
-/* The cell waits for its turn, after the others. */
+/*
+ * The cell waits for its turn, after the others and until it is prepared: from here on the context
+ * is held to its kind and not forgotten, or the cell is told.
+ */
 void context_run(struct context *c, struct cell *cell);
+void cell_prepared(struct cell *cell);
 
 /*
  * Ends a cell: one that waits is over, one that runs is interrupted, and its interpreter ended
@@ -114,8 +120,8 @@ void context_run(struct context *c, struct cell *cell);
  */
 void cell_cancel(struct cell *cell, enum cause cause, bool harsh);
 
-/* The same without a word, for one whose owner goes. */
-void cell_leave(struct cell *cell);
+/* The same at once, with no word but what it has printed. True: its interpreter was ended. */
+bool cell_leave(struct cell *cell);
 
 void cell_resume(struct cell *cell, enum stream s);
 
@@ -125,7 +131,7 @@ const char *cell_start(const struct cell *cell); /* "kept", "warm:SET", "" */
 
 struct context *context_find(const struct contexts *all, const char *name, struct cay_error *err);
 
-/* CAY_E_CONFLICT: no cell runs there; nothing waits for input. */
+/* CAY_E_CONFLICT: no cell runs there, or none that hears; nothing waits for input. */
 int context_interrupt(struct context *c, struct cay_error *err);
 int context_answer(struct context *c, const char *text, size_t len, struct cay_error *err);
 

@@ -15,6 +15,7 @@ struct context_stream {
 	enum stream which;
 	bool paused;
 	struct capture held; /* what was printed between cells */
+	uint64_t between;    /* how many bytes that was */
 };
 
 struct context {
@@ -32,9 +33,10 @@ struct context {
 	struct context_stream streams[STREAMS];
 	struct cell *cells; /* the first is the one whose turn it is */
 	char run[ID_SIZE];  /* the last one's id */
-	struct loop_timer next_turn, deadline, again, grace;
+	struct loop_timer next_turn, deadline, again, grace, starting;
 	uint64_t begun_ns; /* the cell */
 	enum cause cause;  /* why the cell is being ended */
+	bool unheard;      /* it was told so when nobody there heard anything */
 	bool fresh;        /* its first cell has not begun */
 	char start[RESULT_START_SIZE];
 	struct isolation isolation;

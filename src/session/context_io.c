@@ -2,6 +2,7 @@
 
 #include "base/attr.h"
 #include "base/fd.h"
+#include "core/limits.h"
 #include "engine/pipes.h"
 #include "session/drain.h"
 #include "session/job.h"
@@ -25,11 +26,12 @@ static bool pass_on(struct context_stream *s, const char *data, size_t len)
 	struct context *c = s->context;
 	struct cell *cell = context_is_at_work(c) ? c->cells : NULL;
 
-	if (cell)
+	if (cell && cell->prepared)
 		return cell->events->output(cell, s->which, data, len);
 	logs_add(c->all->logs, c->run, s->which, data, len);
 	(void)capture_add(&s->held, data, len); /* what can't be held is in the logs */
-	return false;
+	s->between += len;
+	return s->between > FLOOD_BYTES; /* the pipe keeps what follows, and whoever prints waits */
 }
 
 /* One read; false at the end of what is there now. */
@@ -60,15 +62,17 @@ static void on_output(struct loop_fd *f, uint32_t events _unused_)
 		loop_remove(s->context->all->place->loop, f);
 }
 
+static void resume(struct context_stream *s)
+{
+	if (s->paused && s->in.fd >= 0)
+		(void)loop_add(s->context->all->place->loop, &s->in, EPOLLIN);
+	s->paused = false;
+}
+
 void cell_resume(struct cell *cell, enum stream which)
 {
-	struct context_stream *s = cell->context ? &cell->context->streams[which] : NULL;
-
-	if (!s || !s->paused || cell->context->cells != cell)
-		return;
-	s->paused = false;
-	if (s->in.fd >= 0)
-		(void)loop_add(cell->context->all->place->loop, &s->in, EPOLLIN);
+	if (cell->context && cell->context->cells == cell)
+		resume(&cell->context->streams[which]);
 }
 
 void context_io_take(struct context *c, bool close)
@@ -89,6 +93,14 @@ void context_io_take(struct context *c, bool close)
 	}
 }
 
+/* From here on, what is printed between cells. */
+static void hold(struct context_stream *s)
+{
+	capture_done(&s->held);
+	capture_init(&s->held, HELD_BYTES);
+	s->between = 0;
+}
+
 void context_io_begin(struct context *c)
 {
 	for (int n = 0; n < STREAMS; n++) {
@@ -97,8 +109,8 @@ void context_io_begin(struct context *c)
 
 		if (capture_text(&s->held, &text) == 0 && text.len > 0)
 			(void)c->cells->events->output(c->cells, s->which, text.data, text.len);
-		capture_done(&s->held);
-		capture_init(&s->held, HELD_BYTES);
+		hold(s);
+		resume(s);
 	}
 }
 
@@ -115,8 +127,7 @@ int context_io_open(struct context *c, int ret_theirs[3], struct cay_error *err)
 		s->in = (struct loop_fd){
 			.fd = take_fd(&pipes.ours[1 + n]), .ready = on_output, .ctx = s};
 		s->paused = false;
-		capture_done(&s->held);
-		capture_init(&s->held, HELD_BYTES);
+		hold(s);
 		r = loop_add(c->all->place->loop, &s->in, EPOLLIN);
 	}
 	if (r < 0)

@@ -108,11 +108,17 @@ static int prepare(struct context *c, const struct context_start *s)
 	return 0;
 }
 
+/* Nothing runs there, and nothing is about to: what it is may change. */
+static bool is_unused(const struct context *c)
+{
+	return c->state == CONTEXT_ENDED && !c->cells;
+}
+
 /* One that has ended gives way. */
 static void make_room(struct contexts *all)
 {
 	for (struct context *c = all->list; c && all->n >= CONTEXTS_MAX; c = c->next)
-		if (c->state == CONTEXT_ENDED && !c->cells) {
+		if (is_unused(c)) {
 			context_remove(c);
 			return;
 		}
@@ -136,7 +142,7 @@ static struct context *context_new(struct contexts *all, const char *name)
 
 static int check(const struct context *c, const struct context_start *s, struct cay_error *err)
 {
-	const char *other = c->state == CONTEXT_ENDED ? NULL : differs(c, s);
+	const char *other = is_unused(c) ? NULL : differs(c, s);
 	size_t n = 0;
 
 	if (other) {
@@ -170,7 +176,7 @@ struct context *context_get(struct contexts *all, const struct context_start *s,
 		return NULL;
 	if (!c)
 		c = context_new(all, s->name);
-	if (!c || !c->name || (c->state == CONTEXT_ENDED && !c->cells && prepare(c, s) < 0)) {
+	if (!c || !c->name || (is_unused(c) && prepare(c, s) < 0)) {
 		if (c)
 			context_remove(c);
 		(void)cay_fail(err, CAY_E_INTERNAL, ENOMEM, "start the interpreter");

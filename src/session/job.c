@@ -167,7 +167,7 @@ static void describe(struct job *j)
 	memcpy(r->sandbox, o->sandbox, sizeof(r->sandbox));
 	if (r->isolation.user == HOLD_UNKNOWN && o->isolation)
 		r->isolation = *o->isolation;
-	if (!o->context)
+	if (!o->body->context)
 		note_start(j, o->warm);
 	(void)describe_rules(o, r);
 }
@@ -223,9 +223,11 @@ static int await_tick(struct job *j)
 
 static int begin_program(struct job *j, struct cay_error *err)
 {
-	if (job_gets_new(j) && !j->order.context && (!j->since || !clock_file_is_over(j->since)))
+	bool stays = j->order.body->context;
+
+	if (job_gets_new(j) && !stays && (!j->since || !clock_file_is_over(j->since)))
 		return await_tick(j);
-	if (j->order.context) {
+	if (stays) {
 		job_cell_begin(j);
 		return 0;
 	}
@@ -395,6 +397,7 @@ static void note_end(struct job *j, const struct service_report *r)
 /* The island ended under it, by itself or because somebody ended it. */
 static void note_gone(struct job *j, const struct service_report *r)
 {
+	j->result.state_lost = j->result.state_lost || j->cell.context;
 	job_cell_leave(j);
 	if (is_own(j) && (j->step == STEP_RUN || r->cause == CAUSE_MEMORY))
 		note_isolation(j, r);
@@ -501,6 +504,9 @@ struct job *job_start(const struct job_place *place, struct island_ref *on, stru
 	j->ref = on ? on : &j->own;
 	if (on)
 		(void)outlet_ask(&on->outlet, false, on_egress_before, j);
+	if (j->order.context)
+		job_cell_expect(j);
+	j->order.context = NULL;
 	if (begin(j, err) == 0)
 		return j;
 	job_free(j);
@@ -509,8 +515,11 @@ struct job *job_start(const struct job_place *place, struct island_ref *on, stru
 
 void job_free(struct job *j)
 {
+	static const struct job_events nobody = {0};
+
 	if (!j)
 		return;
+	j->events = &nobody;
 	drop_call(j);
 	job_cell_leave(j);
 	if (is_own(j))

@@ -60,8 +60,10 @@ struct job_order {
 	/* Without a sandbox: by which connection it was asked for (borrowed until job_start() has
 	   returned), or -1. */
 	int peer;
-	struct context *context; /* in which the code runs; NULL: in none that stays */
-	bool may_ask;            /* somebody could answer what the code asks for */
+	/* In which the code runs (borrowed until job_start() has returned); NULL: in none that
+	   stays. */
+	struct context *context;
+	bool may_ask;  /* somebody could answer what the code asks for */
 	bool streamed; /* somebody takes all it prints, as fast as they can: that is no flood */
 };
 

@@ -107,6 +107,11 @@ static void cell_ended(struct cell *c, const struct cell_end *e)
 		job_fail(j, e->err);
 		return;
 	}
+	if (j->step != STEP_CELL) {
+		j->result.state_lost = e->lost;
+		job_cancel(j, e->cause, SIGTERM);
+		return;
+	}
 	if (e->done)
 		note_done(j, e->exit_code, e->exception);
 	j->result.state_lost = e->lost;
@@ -130,16 +135,12 @@ static const struct cell_events cell_events = {
 	.ended = cell_ended,
 };
 
-void job_cell_begin(struct job *j)
+void job_cell_expect(struct job *j)
 {
 	const struct job_order *o = &j->order;
 
-	j->step = STEP_CELL;
-	j->reported = false;
-	j->command = 0;
 	note_input(j);
 	j->result.context = strdup(o->body->context);
-	j->result.usage.cpu_ms = NAN; /* its process is at many */
 	j->cell = (struct cell){.events = &cell_events,
 				.ctx = j,
 				.run = o->plan->id,
@@ -152,6 +153,15 @@ void job_cell_begin(struct job *j)
 	context_run(o->context, &j->cell);
 }
 
+void job_cell_begin(struct job *j)
+{
+	j->step = STEP_CELL;
+	j->reported = false;
+	j->command = 0;
+	j->result.usage.cpu_ms = NAN; /* its process is at many */
+	cell_prepared(&j->cell);
+}
+
 void job_cell_cancel(struct job *j, enum cause cause)
 {
 	/* A flood does not stop at a word. */
@@ -160,10 +170,8 @@ void job_cell_cancel(struct job *j, enum cause cause)
 
 void job_cell_leave(struct job *j)
 {
-	if (!j->cell.context)
-		return;
-	cell_leave(&j->cell);
-	j->result.state_lost = true;
+	if (cell_leave(&j->cell))
+		j->result.state_lost = true;
 }
 
 /* By a driver of its own */

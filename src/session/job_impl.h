@@ -92,6 +92,8 @@ void job_io_close(struct job *j);
 bool job_is_driven(const struct job *j);
 /* The driver's end of the channel, instead of a pipe. */
 int job_channel_open(struct job *j, int *ret_theirs, struct cay_error *err);
+/* From its start on it has a place in the context; its turn may come once it has begun. */
+void job_cell_expect(struct job *j);
 void job_cell_begin(struct job *j);
 /* It ends, for a cause; or, where nobody wants to hear of it, without a word. */
 void job_cell_cancel(struct job *j, enum cause cause);

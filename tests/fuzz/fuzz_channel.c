@@ -4,6 +4,7 @@
  */
 #include "fuzz.h"
 
+#include "base/fd.h"
 #include "base/json.h"
 #include "session/channel.h"
 

@@ -72,17 +72,41 @@ def test_lies_end_the_context(both, lie, why):
 
 
 @pytest.mark.parametrize("lie", [
-    DONE + "; " + DONE, DONE + "; say(type='result', data={'text/plain': 'x'})", DONE + "; raw(b'x')",
+    DONE + "; " + DONE, DONE + "; say(type='result', data={'text/plain': 'x'})", DONE + "; raw(b'x\\0')",
     f"threading.Timer(0.3, lambda: {DONE}).start()",
-    "threading.Timer(0.3, raw, [b'x' * 100]).start()",
+    "threading.Timer(0.3, raw, [b'x' * (5 << 20) + b'\\0']).start()",
     "threading.Timer(0.3, say, [], dict(type='input', prompt='')).start()"])
-def test_what_comes_when_no_cell_runs_ends_it(both, lie):
+def test_what_comes_when_no_cell_runs_is_dropped(both, lie):
     """Done twice, results after it, words between cells."""
     r = cell(both, FIND + lie)
-    assert r["status"] in ("ok", "failed")
-    wait_until(lambda: state(both) == "ended", 10, "the liar's end")
+    assert r["status"] == "ok" and r["results"] == []
+    time.sleep(1)
+    assert state(both) == "idle"
     r = cell(both, "1")
-    assert r["results"] == [{"text/plain": "1"}] and r["start"] != "kept"
+    assert r["results"] == [{"text/plain": "1"}] and r["start"] == "kept"
+
+
+def test_a_message_may_end_in_the_next_cell(both):
+    """Its end is dropped as its beginning was."""
+    cell(both, FIND + "threading.Timer(0.2, raw, [b'{nonsense']).start()")
+    time.sleep(0.5)
+    assert cell(both, "raw(b' and more'); raw(b'\\0'); 1")["results"] == [{"text/plain": "1"}]
+    r = cell(both, "raw(b'{nonsense' + b'\\0'); time.sleep(60)")
+    assert "no JSON" in r["message"]
+
+
+def test_too_much_between_cells_ends_it(both):
+    cell(both, FIND + "threading.Timer(0.2, raw, [b'x' * (40 << 20)]).start()")
+    wait_until(lambda: state(both) == "ended", 20, "the liar's end")
+    assert "no cell ran" in cell(both, "1")["notes"][0]
+
+
+def test_a_thread_that_shows_more_than_its_cell(both):
+    cell(both, "import threading, time\ndef show():\n    for n in range(9):\n        display(n, 'x' * 100_000)\n"
+               "        time.sleep(0.1)\nthreading.Timer(0.3, show).start()\nkept = 1")
+    time.sleep(2)
+    assert state(both) == "idle"
+    assert cell(both, "kept")["results"] == [{"text/plain": "1"}]
 
 
 def test_a_forged_result_is_the_cells_own_alone(both):
@@ -128,6 +152,27 @@ def test_one_that_never_reads(both):
     assert r["status"] in ("timeout", "failed")
     assert both.daemon.rss()["api"] - before < 200 << 20
     both.request("DELETE", "/contexts/liar")  # it has got one end behind, which harms itself alone
+
+
+def test_values_are_counted_as_what_they_take(both):
+    """Text of three bytes is a value of some 250."""
+    before = both.daemon.rss()["api"]
+    code = FIND + "m = b'{\"type\":\"result\",\"data\":{\"application/json\":[' + b'{},' * 50_000 + b'{}]}}\\0'\n"
+    cell(both, code + "raw(m)")
+    r = cell(both, "for _ in range(21): raw(m)\ntime.sleep(60)", limits={"timeout": "50s"})
+    assert "16 MiB together" in r["message"]
+    r = cell(both, code.replace("50_000", "250_000") + "raw(m)\ntime.sleep(60)", limits={"timeout": "50s"})
+    assert "16 MiB together" in r["message"]
+    assert both.daemon.rss()["api"] - before < 150 << 20
+
+
+def test_an_honest_driver_leaves_out_what_is_too_much(both):
+    code = "for n in range(3): display({'application/json': [{}] * 50_000}, raw=True)"
+    r = cell(both, code)
+    assert r["status"] == "ok" and len(r["results"]) == 1 and "16 MiB" in r["notes"][0]
+    assert len(cell(both, "display({'application/json': [1.5] * 200_000}, raw=True)")["results"]) == 1
+    r = cell(both, "for (let n = 0; n < 3; n++) display(Array(50_000).fill({}), 'application/json')", "js", language="node")
+    assert r["status"] == "ok" and len(r["results"]) == 1 and "16" in r["notes"][0]
 
 
 def test_one_that_closes_the_channel(both):

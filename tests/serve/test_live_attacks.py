@@ -194,11 +194,13 @@ while time.monotonic() < until:
 
 # Writes to both its pipes without an end, after the command has ended.
 FLOOD = r"""
-import fcntl, os
+import fcntl, os, time
 for fd in (1, 2):
     fcntl.fcntl(fd, 1031, 1 << 20)  # F_SETPIPE_SZ
+parent = os.getpid()
 for n in range(6):
     if os.fork() == 0:
+        while os.getppid() == parent: time.sleep(0.001)
         while True: os.write(1 + n % 2, b"x" * 65536)
 """
 

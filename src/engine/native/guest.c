@@ -150,7 +150,9 @@ void guest_interrupt(struct guest *g, uint32_t command)
 {
 	int r = 0;
 
-	if (command_find(g, command) && !g->single && !g->frozen)
+	/* One that is not taken is said in vain: there are as many as somebody asks for. */
+	if (command_find(g, command) && !g->single && !g->frozen &&
+	    g->island.orders.len < ORDERS_MAX)
 		r = launched_interrupt(&g->island, command);
 	if (r == 0)
 		r = listen_on(g);

@@ -544,8 +544,13 @@ int launcher_make_live(struct launcher *l, const struct plan *p, enum made how,
 	if (plan_check(p, p->size, err) < 0)
 		return -1;
 	k = how == MADE_COLD ? NULL : zygote_kind_of(l, p);
-	if (k && zygote_kind_waits(k) && how == MADE_LIVE)
-		k = NULL; /* it may never have that program */
+	/*
+	 * Where one waits, it may never have that program. What is borne has its memory from the
+	 * zygote's user namespace, whose root all of the island is if there is one id: the names of
+	 * PID 1's fds would be open to it.
+	 */
+	if (k && how == MADE_LIVE && (zygote_kind_waits(k) || !l->many_ids))
+		k = NULL;
 	if (k && !zygote_kind_waits(k)) {
 		zygote_want(k, clock_now_ms());
 		z = zygote_find(l, k);
