@@ -40,10 +40,16 @@ struct spot {
 
 #define UNIFIED CONTROLLERS /* the v2 tree itself, as one of the trees */
 
+static int dir_of(const struct cgroups *host, enum controller tree)
+{
+	if (tree >= UNIFIED || host->v2[tree])
+		return host->unified;
+	return host->dir[tree];
+}
+
 static struct spot spot_of(const struct cgroup *c, enum controller tree, const char *file)
 {
-	bool v2 = tree == UNIFIED || c->host->v2[tree];
-	struct spot s = {.dir = v2 ? c->host->unified : c->host->dir[tree]};
+	struct spot s = {.dir = dir_of(c->host, tree)};
 
 	(void)snprintf(s.path, sizeof(s.path), "%s/%s", c->name, file);
 	return s;
