@@ -137,21 +137,36 @@ static void input(struct exchange *x)
 	free(a.text);
 }
 
-#define ROUTE(verb, path, fn, id)                                         \
-	{                                                                 \
-		.method = verb, .pattern = path, .handle = fn, .name = id \
-	}
-
-const struct route route_context_list =
-	ROUTE("GET", "/v1/sandboxes/{id}/contexts", list, "context.list");
-const struct route route_context_get =
-	ROUTE("GET", "/v1/sandboxes/{id}/contexts/{name}", get, "context.get");
-const struct route route_context_delete =
-	ROUTE("DELETE", "/v1/sandboxes/{id}/contexts/{name}", remove_one, "context.delete");
-const struct route route_context_interrupt = ROUTE(
-	"POST", "/v1/sandboxes/{id}/contexts/{name}/interrupt", interrupt, "context.interrupt");
-const struct route route_context_restart =
-	ROUTE("POST", "/v1/sandboxes/{id}/contexts/{name}/restart", restart, "context.restart");
+const struct route route_context_list = {
+	.method = "GET",
+	.pattern = "/v1/sandboxes/{id}/contexts",
+	.handle = list,
+	.name = "context.list",
+};
+const struct route route_context_get = {
+	.method = "GET",
+	.pattern = "/v1/sandboxes/{id}/contexts/{name}",
+	.handle = get,
+	.name = "context.get",
+};
+const struct route route_context_delete = {
+	.method = "DELETE",
+	.pattern = "/v1/sandboxes/{id}/contexts/{name}",
+	.handle = remove_one,
+	.name = "context.delete",
+};
+const struct route route_context_interrupt = {
+	.method = "POST",
+	.pattern = "/v1/sandboxes/{id}/contexts/{name}/interrupt",
+	.handle = interrupt,
+	.name = "context.interrupt",
+};
+const struct route route_context_restart = {
+	.method = "POST",
+	.pattern = "/v1/sandboxes/{id}/contexts/{name}/restart",
+	.handle = restart,
+	.name = "context.restart",
+};
 const struct route route_context_input = {.method = "POST",
 					  .pattern = "/v1/sandboxes/{id}/contexts/{name}/input",
 					  .handle = input,

@@ -35,7 +35,7 @@ bool picture_is(const struct picture_type *type, const void *data, size_t len)
 	const char *bytes = data;
 	bool begins = false;
 
-	while (type->is_text && len > 0 && memchr(" \t\r\n", bytes[0], 4)) {
+	while (type->is_text && len > 0 && bytes[0] && strchr(" \t\r\n", bytes[0])) {
 		bytes++;
 		len--;
 	}

@@ -107,7 +107,7 @@ static int pass_traceback(struct streaming *s, const struct json *exception, str
 	const char *text = json_bytes(json_get(exception, "traceback"), &len);
 	int r = text ? remote_output_text(&s->out, STREAM_STDERR, text, len, err) : 0;
 
-	if (r == 0 && len > 0 && text[len - 1] != '\n')
+	if (r == 0 && text && len > 0 && text[len - 1] != '\n')
 		r = remote_output_text(&s->out, STREAM_STDERR, "\n", 1, err);
 	return r;
 }

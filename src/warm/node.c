@@ -89,7 +89,7 @@ _noreturn_ static void start_cold(const struct plan *p)
 		argv[n] = copy(word);
 	for (uint32_t n = 0; n < p->env.len; n++, variable = plan_next(variable))
 		env[n] = copy(variable);
-	if (chdir(plan_str(p, p->workdir)) == 0)
+	if (argv[0] && chdir(plan_str(p, p->workdir)) == 0)
 		(void)execve(argv[0], argv, env);
 	give_up("can't be executed again");
 }

@@ -498,10 +498,14 @@ uint64_t cgroup_cpu_ms(const struct cgroup *c)
 void cgroup_usage(const struct cgroup *c, struct usage *ret)
 {
 	const enum controller memory = CONTROLLER_MEMORY, pids = CONTROLLER_PIDS;
-	bool v2 = c->host && c->host->v2[memory];
-	double cpu_ms = (double)(cpu_usec(c) - c->cpu_usec_before) / 1e3;
+	double cpu_ms;
 	uint64_t v;
+	bool v2;
 
+	if (!c->host)
+		return;
+	v2 = c->host->v2[memory];
+	cpu_ms = (double)(cpu_usec(c) - c->cpu_usec_before) / 1e3;
 	/* What was killed is counted here alone. */
 	if (cpu_ms > ret->cpu_ms)
 		ret->cpu_ms = cpu_ms;
@@ -516,13 +520,15 @@ void cgroup_usage(const struct cgroup *c, struct usage *ret)
 void cgroup_now(const struct cgroup *c, uint64_t *ret_memory_bytes, uint32_t *ret_processes)
 {
 	const enum controller memory = CONTROLLER_MEMORY, pids = CONTROLLER_PIDS;
-	bool v2 = c->host && c->host->v2[memory];
 	uint64_t v = 0;
 
 	*ret_memory_bytes = 0;
 	*ret_processes = 0;
+	if (!c->host)
+		return;
 	if (c->has[memory])
-		(void)read_u64(c, memory, v2 ? "memory.current" : "memory.usage_in_bytes",
+		(void)read_u64(c, memory,
+			       c->host->v2[memory] ? "memory.current" : "memory.usage_in_bytes",
 			       ret_memory_bytes);
 	if (c->has[pids] && read_u64(c, pids, "pids.current", &v) == 0 && v > INIT_PIDS)
 		*ret_processes = (uint32_t)(v - INIT_PIDS);
