@@ -27,6 +27,9 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/asan_interface.h>
+#endif
 
 /*
  * The set-up of an island, in order. The order matters where a comment says so;
@@ -293,6 +296,10 @@ pid_t island_vfork(struct island *i, char **argv, char **env)
 	static char stack[PROGRAM_STACK] __attribute__((aligned(16)));
 	struct program p = {.island = i, .argv = argv, .env = env};
 
+#ifdef __SANITIZE_ADDRESS__
+	/* Whoever had it before left by exec, and its frames still count as somebody's. */
+	__asan_unpoison_memory_region(stack, sizeof(stack));
+#endif
 	return clone(program_main, stack + sizeof(stack), CLONE_VM | CLONE_VFORK | SIGCHLD, &p);
 }
 
