@@ -243,18 +243,18 @@ def science_warm_up(daemon):
 
 def test_what_is_ready_fits_into_its_memory(make_daemon, root):
     """Interpreters, and islands, each with what it holds: some MB with pandas loaded."""
-    daemon = science_warm_up(warm_up(make_daemon(settings="[warm]\nmemory = 90m\n")))
+    daemon = science_warm_up(warm_up(make_daemon(settings="[warm]\nmemory = 130m\n")))
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
         list(pool.map(daemon.run, [SCIENCE] * 32))
     wait_for_rest(daemon)
     time.sleep(2)  # as many are made as were wanted, if there is room
-    assert held_ready(daemon) <= 90 << 20
+    assert held_ready(daemon) <= 130 << 20
     assert any(z.waiting() for z in zygotes(daemon) if z.set == "science")
 
 
 def test_an_interpreter_without_room(make_daemon, root):
     """It is started once, to know; its runs start cold, and others have not suffered."""
-    daemon = warm_up(make_daemon(settings="[warm]\nmemory = 40m\n"))
+    daemon = warm_up(make_daemon(settings="[warm]\nmemory = 24m\n"))
     until = time.monotonic() + 6
     while time.monotonic() < until:
         assert start(daemon, SCIENCE) == "cold"

@@ -39,7 +39,10 @@ static uint64_t weigh(struct shelf *f, int64_t now_ms)
 		f->own_bytes = own;
 	if (is_of_waiters(f))
 		return AHEAD_BYTES + (f->own_bytes > WAITER_BYTES ? f->own_bytes : WAITER_BYTES);
-	return f->own_bytes ? AHEAD_BYTES + f->own_bytes : zygote_child_bytes(f->kind);
+	/* One that was just made has not copied all that it will. */
+	return AHEAD_BYTES + f->own_bytes > zygote_child_bytes(f->kind)
+		       ? AHEAD_BYTES + f->own_bytes
+		       : zygote_child_bytes(f->kind);
 }
 
 /* What there is, with all zygotes. */

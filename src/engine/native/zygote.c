@@ -32,8 +32,8 @@
 /* One that was never ready: as our default set. What it takes is known then. */
 #define GUESS_BYTES (8ull << 20)
 
-/* So much of its mother's memory an island has copied while it waits: measured 0.09 to 0.11. */
-#define CHILD_SHARE 8
+/* So much of its mother's memory an island has copied at most while it waits. */
+#define CHILD_SHARE 4
 
 #define PF_EXITING 0x4 /* of /proc/PID/stat, field 9 */
 
