@@ -36,6 +36,8 @@ DELEGATED = ["-k", "not test_delegated or memory or process or cpu or killed or 
 ESCAPE = ["tests/escape", "-k", "not IMPOSSIBLE and not science"] if SOAK else CHOICE
 # What science needs is not installed there.
 SERVE = ("(root or test_warm) and not user and not set_of_its_own and not packages and not compile and not starved"
+         # There is no pandas, without which its set is no larger than others.
+         " and not into_its_memory and not without_room"
          + ("" if SOAK else " and not terminals_and_pipes"))
 # What leaves an island is the kernel's part before it is cay-egress's.
 EGRESS = ["tests/escape/test_egress_attacks.py", "-k",
