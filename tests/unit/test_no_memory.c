@@ -26,11 +26,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
+#include <limits.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -120,7 +122,7 @@ static int run_verb(char **argv)
 VERB(run_command, "run", "--", "/bin/echo", "42")
 VERB(run_code, "run", "--json", "-e", "A=B", "-l", "bash", "-c", "echo 42")
 VERB(run_files, "run", "--put", "/etc/group:n", "--get", "n:" GOT, "--", "echo", "42")
-VERB(run_mounts, "run", "-v", "docs:/data", "--timeout", "9", "-m", "64m", "--", "/bin/echo", "42")
+VERB(run_mounts, "run", "-v", "data:/data", "--timeout", "9", "-m", "64m", "--", "/bin/echo", "42")
 VERB(run_dry, "run", "--dry-run", "-c", "print(42)")
 VERB(show_config, "config", "show")
 VERB(show_runtimes, "runtimes")
@@ -279,6 +281,21 @@ static void each_allocation_fails(void **state _unused_)
 	}
 }
 
+/* A directory that may be mounted, wherever the source lies: in /root, say. */
+static int enter_place(void **state _unused_)
+{
+	static char place[] = "/tmp/cay-test-no-memory-XXXXXX";
+
+	return mkdtemp(place) && chdir(place) == 0 ? mkdir("data", 0755) : -1;
+}
+
+static int leave_place(void **state _unused_)
+{
+	char place[PATH_MAX];
+
+	return getcwd(place, sizeof(place)) && rmdir("data") == 0 ? rmdir(place) : -1;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(each_allocation_fails)};
@@ -288,5 +305,5 @@ int main(void)
 		return getenv("CAY_MUST_WORK") ? 1 : 77;
 	}
 	seen = mmap(NULL, sizeof(*seen), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	return seen == MAP_FAILED ? 1 : cmocka_run_group_tests(tests, NULL, NULL);
+	return seen == MAP_FAILED ? 1 : cmocka_run_group_tests(tests, enter_place, leave_place);
 }
