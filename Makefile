@@ -40,7 +40,7 @@ unit: build-test/build.ninja
 
 integration: all build-test/build.ninja
 	@ninja -C build-test --quiet tests/fault tests/resident tests/api_server tests/lay_wires tests/plain_warm.so
-	@CAY_BIN=$(CURDIR)/build/cay /usr/bin/python3 -m pytest -q -p no:cacheprovider \
+	@CAY_BIN=$(CURDIR)/build/cay /usr/bin/python3 tests/steady.py \
 		tests/house tests/integration tests/conformance tests/api tests/serve tests/programs tests/egress tests/images \
 		tests/escape tests/faults tests/places tests/vm tests/warm tests/context $(TESTS)
 
@@ -56,7 +56,7 @@ asan: build-asan/build.ninja
 	@ninja -C build-asan --quiet
 	@meson test -C build-asan --no-rebuild --print-errorlogs --num-processes 2
 	@CAY_BIN=$(CURDIR)/build-asan/cay CAY_API_SERVER=$(CURDIR)/build-asan/tests/api_server \
-		CAY_SANITIZED=1 /usr/bin/python3 -m pytest -q -p no:cacheprovider \
+		CAY_SANITIZED=1 /usr/bin/python3 tests/steady.py \
 		$(SANITIZED) $(TESTS)
 
 test:
