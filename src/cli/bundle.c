@@ -69,7 +69,8 @@ static int show_picture(struct bundles *b, size_t which, const struct buf *pictu
 		return 1;
 	}
 	b->taken++;
-	if (!b->dir && picture_append(&sequence, type, picture->data, picture->len) == 0) {
+	if (!b->dir &&
+	    picture_append(&sequence, type, picture->data, picture->len, b->screen) == 0) {
 		/* Past the filter, which would not let it through. */
 		output_settle(&b->out->out);
 		(void)fd_write_all(STDOUT_FILENO, sequence.data, sequence.len);
@@ -101,9 +102,10 @@ int bundles_show(struct bundles *b, const struct json *bundle, struct cay_error 
 	return show_text(b->out, bundle, err);
 }
 
-int bundles_init(struct bundles *b, struct remote_output *o, const char *dir, struct cay_error *err)
+int bundles_init(struct bundles *b, struct remote_output *o, struct screen *screen, const char *dir,
+		 struct cay_error *err)
 {
-	*b = (struct bundles){.out = o, .dir = dir, .dir_fd = -1};
+	*b = (struct bundles){.out = o, .screen = screen, .dir = dir, .dir_fd = -1};
 	if (dir) {
 		b->dir_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 		if (b->dir_fd < 0)

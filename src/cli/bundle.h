@@ -12,13 +12,14 @@
 /* All that one cell shows. */
 struct bundles {
 	struct remote_output *out;
-	const char *dir; /* asked for; NULL: not */
-	int dir_fd;      /* -1: pictures are not saved */
+	struct screen *screen; /* for sixels; or NULL */
+	const char *dir;       /* asked for; NULL: not */
+	int dir_fd;            /* -1: pictures are not saved */
 	unsigned taken, beyond, false_claims, unsaved[PICTURE_TYPES];
 };
 
 /* dir: pictures are saved there, and not shown; NULL: as bundles_show() says. */
-int bundles_init(struct bundles *b, struct remote_output *o, const char *dir,
+int bundles_init(struct bundles *b, struct remote_output *o, struct screen *screen, const char *dir,
 		 struct cay_error *err);
 void bundles_done(struct bundles *b);
 

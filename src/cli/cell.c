@@ -18,6 +18,7 @@ void cell_desk_init(struct cell_desk *d, const char *sandbox, const char *contex
 {
 	*d = (struct cell_desk){.sandbox = sandbox, .context = context};
 	lines_init(&d->lines);
+	screen_init(&d->screen, &d->lines.pending);
 }
 
 void cell_desk_done(struct cell_desk *d)

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "cli/lines.h"
+#include "cli/screen.h"
 
 #include <stdbool.h>
 
@@ -14,6 +15,7 @@ struct cell_desk {
 	struct remote *remote; /* the run's: its signals */
 	const char *sandbox, *context;
 	struct lines lines;
+	struct screen screen;
 };
 
 void cell_desk_init(struct cell_desk *d, const char *sandbox, const char *context);

@@ -162,6 +162,7 @@ static int carry_out(struct exec *x, struct cay_error *err)
 	run.path = buf_str(&path);
 	run.body = body;
 	run.pictures = x->pictures;
+	run.screen = &desk.screen;
 	run.output_limit = x->output_limited ? x->spec.limits.output_bytes : 0;
 	if (!x->detach)
 		return remote_run(&run, err);
@@ -205,8 +206,8 @@ const struct verb verb_exec = {
 		"runs there. Output and exit code are as those of cay run. With --context the\n"
 		"code is given to an interpreter of that name, started if it is not there, which\n"
 		"keeps its variables; the value of the last expression is printed, and pictures\n"
-		"appear in terminals of kitty's and iTerm2's kind; in others they are saved as\n"
-		"cay-N.png, and without a terminal only by --pictures.\n",
+		"appear in terminals that show kitty's, iTerm2's or sixel pictures; in others they\n"
+		"are saved as cay-N.png, and without a terminal only by --pictures.\n",
 	.examples = "  cay exec work -- pip install ./x.whl\n"
 		    "  cay exec work -c 'import x; print(x)'\n"
 		    "  cay exec work --context main -c 'x = 42'\n"

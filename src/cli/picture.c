@@ -20,7 +20,8 @@ const struct picture_type picture_types[PICTURE_TYPES] = {
 	 .extension = "png",
 	 .begins = {"\x89PNG\r\n\x1a\n"},
 	 .kitty = true,
-	 .iterm = true},
+	 .iterm = true,
+	 .sixel = true},
 	{.mime = "image/jpeg", .extension = "jpg", .begins = {"\xff\xd8\xff"}, .iterm = true},
 	{.mime = "image/gif", .extension = "gif", .begins = {"GIF87a", "GIF89a"}, .iterm = true},
 	{.mime = "image/svg+xml",
@@ -61,13 +62,13 @@ static bool env_set(const char *name)
 	return is && is[0];
 }
 
-/* Of a multiplexer it is not known what is behind it. */
-static bool is_plain_terminal(void)
+/* Variables don't tell what is behind a multiplexer. */
+static bool is_direct(void)
 {
 	const char *term = getenv("TERM");
 
-	return isatty(STDOUT_FILENO) == 1 && !env_set("TMUX") && !env_set("STY") && term &&
-	       strncmp(term, "screen", 6) != 0 && strncmp(term, "tmux", 4) != 0;
+	return !env_set("TMUX") && !env_set("STY") && term && strncmp(term, "screen", 6) != 0 &&
+	       strncmp(term, "tmux", 4) != 0;
 }
 
 static bool is_kitty(void)
@@ -108,14 +109,19 @@ static int append_iterm(struct buf *out, const char *text, size_t len, size_t by
 	return r < 0 ? r : buf_append_str(out, "\a\n");
 }
 
-int picture_append(struct buf *out, const struct picture_type *type, const void *data, size_t len)
+int picture_append(struct buf *out, const struct picture_type *type, const void *data, size_t len,
+		   struct screen *screen)
 {
 	_cleanup_(buf_done) struct buf text = BUF(BASE64_MAX);
 	bool kitty = type->kitty && is_kitty(), iterm = type->iterm && is_iterm();
 	int r;
 
-	if (len == 0 || !is_plain_terminal() || !(kitty || iterm))
+	if (len == 0 || isatty(STDOUT_FILENO) != 1)
 		return 1;
+	if (!is_direct() || !(kitty || iterm))
+		return type->sixel && screen && screen_ask(screen)
+			       ? picture_sixel(out, screen, data, len)
+			       : 1;
 	r = text_append_base64(&text, data, len);
 	if (r < 0)
 		return r;

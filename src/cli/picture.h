@@ -1,9 +1,11 @@
 /*
- * picture.h: pictures in a terminal, by the protocols of kitty and iTerm2, or as files.
+ * picture.h: pictures in a terminal, by the protocols of kitty and iTerm2 or as sixels, or as
+ * files.
  */
 #pragma once
 
 #include "base/buf.h"
+#include "cli/screen.h"
 #include "core/error.h"
 
 #include <stdbool.h>
@@ -17,7 +19,7 @@ struct picture_type {
 	const char *begins[PICTURE_BEGINNINGS_MAX]; /* with one of these */
 	const char *has;                            /* and this somewhere; NULL */
 	bool is_text;                               /* as it is; else in base64 */
-	bool kitty, iterm;                          /* who shows it */
+	bool kitty, iterm, sixel;                   /* who shows it */
 };
 
 extern const struct picture_type picture_types[PICTURE_TYPES];
@@ -30,9 +32,14 @@ bool picture_is(const struct picture_type *type, const void *data, size_t len);
 
 /*
  * Appends what makes the terminal at stdout show it. 0; 1: it can't show such a thing, or is
- * none; -errno. The bytes are foreign: only their base64 gets there, made here.
+ * none; -errno. The bytes are foreign: only their base64 gets there, made here, or sixels. Whether
+ * it shows those is asked by the screen; NULL: not.
  */
-int picture_append(struct buf *out, const struct picture_type *type, const void *data, size_t len);
+int picture_append(struct buf *out, const struct picture_type *type, const void *data, size_t len,
+		   struct screen *screen);
+
+/* picture_sixel.c: a PNG, on such a screen. As picture_append(); 1: also what can't be decoded. */
+int picture_sixel(struct buf *out, const struct screen *s, const void *data, size_t len);
 
 /* Writes it to a new file, cay-N.EXTENSION, of the directory (or AT_FDCWD). */
 int picture_save(int dir_fd, const struct picture_type *type, const void *data, size_t len,

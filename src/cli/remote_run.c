@@ -167,7 +167,7 @@ static int stream(const struct remote_run *q, struct cay_error *err)
 	struct streaming s = {.q = q};
 	int r;
 
-	if (bundles_init(&s.shown, &s.out, q->pictures, err) < 0)
+	if (bundles_init(&s.shown, &s.out, q->screen, q->pictures, err) < 0)
 		return -1;
 	remote_output_init(&s.out, q->remote, q->output_limit);
 	r = remote_events(q->remote, &ask, false, on_event, &s, err);

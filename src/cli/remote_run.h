@@ -8,6 +8,8 @@
 
 #include <stdint.h>
 
+struct screen;
+
 struct remote_run {
 	struct remote *remote;
 	const char *path; /* to post to */
@@ -15,6 +17,7 @@ struct remote_run {
 	bool json;             /* the result on stdout; else output as it comes */
 	uint64_t output_limit; /* of what passes through; 0: none */
 	const char *pictures;  /* the directory where a cell's are saved; NULL: see bundle.h */
+	struct screen *screen; /* where they may appear; NULL: by what variables say */
 	bool quiet; /* one of many: that it failed is not told in words, as its output says why,
 		     * nor which limits are not enforced */
 	/* input() of a cell waits: has to see to an answer. NULL: it waits in vain. */

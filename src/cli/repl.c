@@ -78,6 +78,7 @@ static int run_cell(struct talk *t, const char *path, const struct buf *code, st
 				 .body = body,
 				 .quiet = true,
 				 .pictures = t->pictures,
+				 .screen = &t->desk.screen,
 				 .input = cell_answer,
 				 .ctx = &t->desk};
 	int r;

@@ -43,12 +43,12 @@ def box(cli):
 class Terminal:
     """cay on a terminal of 100 by 30."""
 
-    def __init__(self, daemon, *args, **variables):
+    def __init__(self, daemon, *args, pixels=(0, 0), **variables):
         env = dict(daemon.cay.env, **{"CAY_HOST": f"unix:{daemon.socket}", "TERM": "xterm", **variables})
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
             try:
-                fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 100, 0, 0))
+                fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 100, *pixels))
                 os.chdir(daemon.place)
                 argv = [*daemon.cay.prefix, CAY, *args]
                 os.execvpe(argv[0], argv, env)
