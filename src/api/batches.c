@@ -125,6 +125,7 @@ static bool begin_next(struct batch *b)
 	struct batch_run *slot = free_slot(b);
 	struct run_ask ask = {.caller = caller_of(b->x),
 			      .peer = exchange_request(b->x)->peer,
+			      .patient = true,
 			      .ended = on_ended,
 			      .ctx = slot};
 	int64_t retry_s = 0;

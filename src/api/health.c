@@ -1,6 +1,8 @@
 #include "api/health.h"
 
+#include "api/api.h"
 #include "api/exchange.h"
+#include "api/runs.h"
 #include "base/json.h"
 
 static void health(struct exchange *x)
@@ -9,6 +11,7 @@ static void health(struct exchange *x)
 
 	json_set_str(j, "status", "ok");
 	json_set_str(j, "version", CAY_VERSION);
+	json_set_int(j, "runs_queued", (int64_t)runs_waiting(api_of(x)->runs));
 	exchange_respond_json(x, 200, j);
 }
 

@@ -100,6 +100,7 @@ static void on_signal(struct loop_fd *f, uint32_t events _unused_)
 	logs_leave(d->api.sandboxes);
 	terminals_leave(d->api.terminals);
 	files_watch_leave(&d->api);
+	runs_turn_away(d->api.runs);
 	server_drain(d->api.server);
 	events_end(d->api.events);
 	(void)loop_after(d->api.loop, &d->drain, 0);

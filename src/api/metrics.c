@@ -50,7 +50,7 @@ struct metrics {
 	uint64_t runs[STATUSES][LANGUAGES_MAX];
 	struct start starts[STARTS_MAX];
 	size_t n_starts;
-	struct histogram run_times;
+	struct histogram run_times, waits;
 	struct operation operations[OPERATIONS_MAX];
 	size_t n_operations;
 	uint64_t rejected[CAY_CODES];
@@ -107,6 +107,11 @@ void metrics_run(struct metrics *m, const struct run_record *r, const char *star
 	observe(&m->run_times, r->wall_ms);
 	if (start)
 		start_of(m, start)->count++;
+}
+
+void metrics_waited(struct metrics *m, double ms)
+{
+	observe(&m->waits, ms);
 }
 
 static struct operation *operation_of(struct metrics *m, const struct route *route)
@@ -198,6 +203,9 @@ static void put_runs(struct page_text *p, const struct metrics *m)
 		    m->starts[i].count);
 	head(p, "cay_run_seconds", "histogram", "How long runs took, from start to end.");
 	put_histogram(p, "cay_run_seconds", "", &m->run_times);
+	head(p, "cay_run_queue_seconds", "histogram",
+	     "How long runs waited for room, of those that had to.");
+	put_histogram(p, "cay_run_queue_seconds", "", &m->waits);
 }
 
 static void put_operations(struct page_text *p, const struct metrics *m)
@@ -299,7 +307,9 @@ static void metrics_get(struct exchange *x)
 
 	put_runs(&p, api->metrics);
 	put_operations(&p, api->metrics);
-	gauge(&p, "cay_runs_active", "Runs under way.", runs_active(api->runs));
+	gauge(&p, "cay_runs_active", "Runs under way.",
+	      runs_active(api->runs) - runs_waiting(api->runs));
+	gauge(&p, "cay_runs_queued", "Runs that wait for room.", runs_waiting(api->runs));
 	gauge(&p, "cay_sandboxes_live", "Sandboxes that live.", (uint64_t)all.sandboxes);
 	gauge(&p, "cay_http_connections", "Connections of clients.",
 	      server_connections(api->server));

@@ -20,5 +20,8 @@ void metrics_free(struct metrics *m);
 /* A run has ended; start: result_start(), NULL where there is no result. */
 void metrics_run(struct metrics *m, const struct run_record *r, const char *start);
 
+/* A run waited for room, and begins. */
+void metrics_waited(struct metrics *m, double ms);
+
 /* An exchange is over. */
 void metrics_exchange(struct metrics *m, const struct exchange *x);

@@ -38,7 +38,10 @@ struct json *run_json(const struct run_record *r)
 	char owner[OWNER_SIZE];
 
 	json_set_str(j, "id", r->id);
-	json_set_str(j, "status", r->under_way ? "running" : status_name(r->status));
+	json_set_str(j, "status",
+		     !r->under_way ? status_name(r->status)
+		     : r->waits    ? "queued"
+				   : "running");
 	json_set_str(j, "owner", owner_text(&r->owner, owner));
 	json_set_str(j, "sandbox", r->sandbox);
 	json_set_str(j, "language", r->language);

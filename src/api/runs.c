@@ -1,4 +1,4 @@
-#include "api/runs.h"
+#include "api/runs_impl.h"
 
 #include "api/api.h"
 #include "api/caller.h"
@@ -9,14 +9,12 @@
 #include "api/run_direct.h"
 #include "api/run_dry.h"
 #include "api/run_history.h"
-#include "api/run_stream.h"
 #include "api/sandboxes.h"
 #include "base/attr.h"
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/log.h"
-#include "session/job.h"
 #include "session/quota.h"
 #include "session/sandbox.h"
 
@@ -25,27 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BUCKETS   1024
 #define USER_SIZE 64
-
-struct run_entry {
-	struct run_entry *next; /* in its bucket */
-	struct runs *runs;
-	struct job *job;
-	struct sandbox *on;
-	struct run_record record; /* as far as it is known before the end */
-	char sandbox[ID_SIZE];    /* what record.sandbox points to */
-	char message[sizeof(((struct result *)0)->message) + 64];
-	struct run_stream stream; /* who hears of it */
-	void (*ended)(void *ctx, struct json *result, const struct cay_error *err);
-	void *ctx;
-};
-
-struct runs {
-	struct api *api;
-	struct run_entry *buckets[BUCKETS];
-	size_t n_active;
-};
 
 static size_t bucket_of(const char *id)
 {
@@ -53,7 +31,7 @@ static size_t bucket_of(const char *id)
 
 	while (*id)
 		h = h * 33 + (unsigned char)*id++;
-	return h % BUCKETS;
+	return h % RUN_BUCKETS;
 }
 
 static bool may_see(const struct viewer *v, const struct run_entry *e)
@@ -77,7 +55,7 @@ const struct run_record *run_entry_record(const struct run_entry *e)
 
 void runs_each(struct runs *r, const struct viewer *v, runs_each_fn *fn, void *ctx)
 {
-	for (size_t n = 0; n < BUCKETS; n++)
+	for (size_t n = 0; n < RUN_BUCKETS; n++)
 		for (struct run_entry *e = r->buckets[n]; e; e = e->next)
 			if (may_see(v, e))
 				fn(ctx, &e->record);
@@ -102,7 +80,10 @@ static void entry_free(struct run_entry *e)
 		*at = e->next;
 		e->runs->n_active--;
 	}
+	run_unwait(e);
 	free_job(e);
+	job_order_done(&e->order);
+	request_body_free(e->body);
 	run_stream_done(&e->stream);
 	free(e);
 }
@@ -191,15 +172,17 @@ static void account(struct run_entry *e, const struct result *res)
 	const struct run_record *r = &e->record;
 
 	/* A sandbox's is counted as a whole: what it leaves running, and terminals, too. */
-	quota_end_run(api->quota, &r->owner, e->on ? 0 : r->cpu_ms, clock_now_ms());
+	if (e->counted)
+		quota_end_run(api->quota, &r->owner, e->on ? 0 : r->cpu_ms, clock_now_ms());
+	if (e->counted)
+		runs_serve(api->runs);
 	metrics_run(api->metrics, r, res ? result_start(res) : NULL);
 	if (events_followed(api))
 		event_publish(api, "run.ended", &r->owner, run_json(r));
 }
 
-static void on_ended(struct job *j, const struct result *res, const struct cay_error *err)
+void run_conclude(struct run_entry *e, const struct result *res, const struct cay_error *err)
 {
-	struct run_entry *e = job_ctx(j);
 	_cleanup_(json_freep) struct json *json =
 		res ? result_json(res) : cay_error_json(err, NULL);
 
@@ -210,6 +193,11 @@ static void on_ended(struct job *j, const struct result *res, const struct cay_e
 	if (e->ended)
 		e->ended(e->ctx, take_ptr(&json), res ? NULL : err);
 	entry_free(e);
+}
+
+static void on_ended(struct job *j, const struct result *res, const struct cay_error *err)
+{
+	run_conclude(job_ctx(j), res, err);
 }
 
 /* Nobody hears of its start or its output: fewer messages. */
@@ -225,11 +213,18 @@ static void on_drained(void *ctx, enum stream s)
 		job_resume(e->job, s);
 }
 
+static void cancel(struct run_entry *e)
+{
+	if (e->job)
+		job_cancel(e->job, CAUSE_CANCELLED, 0);
+	else
+		run_drop(e, NULL);
+}
+
 void run_leave(struct run_entry *e)
 {
 	e->ended = NULL;
-	if (e->job)
-		job_cancel(e->job, CAUSE_CANCELLED, 0);
+	cancel(e);
 }
 
 /* The one who asked for it went away. */
@@ -248,7 +243,10 @@ static struct run_entry *entry_new(struct runs *r, const struct run_ask *ask)
 	if (!e)
 		return NULL;
 	e->runs = r;
-	e->on = ask->on;
+	e->peer = -1;
+	e->order.script = SCRIPT_NONE;
+	e->quotas = ask->caller->quotas;
+	e->told = ask->told || ask->body->background;
 	e->ended = ask->ended;
 	e->ctx = ask->ctx;
 	e->stream = (struct run_stream){.ctx = e, .drained = on_drained, .left = on_left};
@@ -265,14 +263,21 @@ static struct run_entry *entry_new(struct runs *r, const struct run_ask *ask)
 	return e;
 }
 
+/* 0: any. */
+static uint64_t cpu_left_ms(struct api *api, const struct owner *o, const struct key_quotas *quotas)
+{
+	int64_t left = quota_cpu_left_ms(api->quota, o, quotas, clock_now_ms());
+
+	return left < INT64_MAX ? (uint64_t)left : 0;
+}
+
 /* body is taken over. */
 static int make_order(struct api *api, const struct run_ask *ask, const struct mode_answer *mode,
 		      struct job_order *ret, struct cay_error *err)
 {
 	const struct caller *c = ask->caller;
 	struct settings s = caller_settings(c, &api->settings);
-	int64_t left = quota_cpu_left_ms(api->quota, &c->viewer.owner, &c->quotas, clock_now_ms());
-	uint64_t left_ms = left < INT64_MAX ? (uint64_t)left : 0;
+	uint64_t left_ms = cpu_left_ms(api, &c->viewer.owner, &c->quotas);
 	int r;
 
 	if (ask->on)
@@ -285,26 +290,62 @@ static int make_order(struct api *api, const struct run_ask *ask, const struct m
 	return r;
 }
 
-static int start_job(struct api *api, struct run_entry *e, const struct run_ask *ask,
-		     const struct mode_answer *mode, struct cay_error *err)
+/* ask's body is taken over. */
+static int prepare(struct run_entry *e, const struct run_ask *ask, const struct mode_answer *mode,
+		   struct cay_error *err)
 {
-	const struct job_events *events = ask->told || e->record.background ? &told : &quiet;
-	struct job_order order = {.script = SCRIPT_NONE};
+	struct job_order *o = &e->order;
 
-	if (make_order(api, ask, mode, &order, err) == 0) {
-		memcpy(e->record.id, order.plan->id, sizeof(e->record.id));
-		order.may_ask = ask->told || e->record.background;
-		order.streamed = ask->told && !e->record.background;
-		e->record.language = order.has_runtime ? order.runtime.language->name : NULL;
-		e->job = ask->on ? sandbox_start(ask->on, &order, events, e, err)
-				 : job_start(&api->place, NULL, &order, events, e, err);
-	}
-	if (e->job) {
-		run_direct_log(job_order(e->job), ask->peer, e->record.id);
+	if (ask->on) {
+		char *id = ask->body->spec.own;
+
+		e->body = ask->body;
+		if (id_make("run", id) < 0)
+			return cay_fail(err, CAY_E_INTERNAL, errno, "name the command");
+		memcpy(e->record.id, id, sizeof(e->record.id));
 		return 0;
 	}
-	job_order_done(&order);
-	return -1;
+	if (make_order(e->runs->api, ask, mode, o, err) < 0)
+		return -1;
+	memcpy(e->record.id, o->plan->id, sizeof(e->record.id));
+	run_direct_log(o, ask->peer, e->record.id);
+	return 0;
+}
+
+/* It may have ended while the run waited. */
+static int enter_sandbox(struct run_entry *e, struct cay_error *err)
+{
+	const struct viewer v = {.owner = e->record.owner, .all = true};
+	struct api *api = e->runs->api;
+	double queued_ms = e->order.queued_ms;
+	int r;
+
+	e->on = sandbox_find(api->sandboxes, &v, e->sandbox, err);
+	if (!e->on)
+		return -1;
+	r = sandbox_order(e->on, take_ptr(&e->body), cpu_left_ms(api, &e->record.owner, &e->quotas),
+			  &e->order, err);
+	e->order.queued_ms = queued_ms;
+	return r;
+}
+
+int run_begin(struct run_entry *e, struct cay_error *err)
+{
+	const struct job_events *events = e->told ? &told : &quiet;
+	struct job_order *o = &e->order;
+	struct api *api = e->runs->api;
+
+	if (e->body && enter_sandbox(e, err) < 0)
+		return -1;
+	o->may_ask = e->told;
+	o->streamed = e->told && !e->record.background;
+	e->record.language = o->has_runtime ? o->runtime.language->name : NULL;
+	e->record.waits = false;
+	e->job = e->on ? sandbox_start(e->on, o, events, e, err)
+		       : job_start(&api->place, NULL, o, events, e, err);
+	if (e->job && events_followed(api))
+		event_publish(api, "run.started", &e->record.owner, run_json(&e->record));
+	return e->job ? 0 : -1;
 }
 
 /* The caller was told its id: it must be known from here on, whatever happens. */
@@ -323,17 +364,27 @@ static int check(struct api *api, const struct run_ask *ask, struct mode_answer 
 	return bounds_check(&ask->caller->bounds, &ask->body->spec, err);
 }
 
+/* It begins, or waits for that. */
+static int set_out(struct api *api, struct run_entry *e, const struct run_ask *ask,
+		   const struct mode_answer *mode, struct cay_error *err)
+{
+	if (prepare(e, ask, mode, err) < 0 ||
+	    (e->wait_ms ? run_wait(e, err) : run_begin(e, err)) < 0)
+		return -1;
+	return promise(api, e, err);
+}
+
 struct run_entry *run_start(struct api *api, const struct run_ask *ask, int64_t *ret_retry_s,
 			    struct cay_error *err)
 {
 	const struct owner *o = &ask->caller->viewer.owner;
 	struct run_entry *e = NULL;
 	struct mode_answer mode;
+	uint64_t wait_ms;
 
 	*ret_retry_s = 1;
 	if (check(api, ask, &mode, err) < 0 ||
-	    quota_take_run(api->quota, o, &ask->caller->quotas, clock_now_ms(), ret_retry_s, err) <
-		    0) {
+	    run_admit(api, ask, &wait_ms, ret_retry_s, err) < 0) {
 		request_body_free(ask->body);
 		return NULL;
 	}
@@ -341,21 +392,24 @@ struct run_entry *run_start(struct api *api, const struct run_ask *ask, int64_t 
 	if (!e) {
 		request_body_free(ask->body);
 		(void)cay_fail(err, CAY_E_INTERNAL, ENOMEM, "start the run");
-	} else if (start_job(api, e, ask, &mode, err) == 0 && promise(api, e, err) == 0) {
-		entry_enter(e);
-		if (events_followed(api))
-			event_publish(api, "run.started", o, run_json(&e->record));
-		return e;
 	} else {
+		e->wait_ms = wait_ms;
+		e->counted = wait_ms == 0;
+		if (set_out(api, e, ask, &mode, err) == 0) {
+			entry_enter(e);
+			return e;
+		}
 		entry_free(e);
 	}
-	quota_end_run(api->quota, o, 0, clock_now_ms());
+	if (wait_ms == 0)
+		quota_end_run(api->quota, o, 0, clock_now_ms());
 	return NULL;
 }
 
 void run_follow(struct run_entry *e, struct exchange *x)
 {
 	run_stream_add(&e->stream, x, false);
+	run_tell_waiting(e);
 }
 
 /* A plain request that waits for its result. */
@@ -424,6 +478,7 @@ static int start_told(struct exchange *x, struct run_ask *ask, int64_t *retry_s,
 		exchange_respond_json(x, 202, j);
 	} else {
 		run_stream_add(&e->stream, x, true);
+		run_tell_waiting(e);
 	}
 	return 0;
 }
@@ -517,7 +572,7 @@ static void run_cancel(struct exchange *x)
 		run_history_answer(x, id);
 		return;
 	}
-	job_cancel(e->job, CAUSE_CANCELLED, 0);
+	cancel(e);
 	{
 		_cleanup_(json_freep) struct json *j = run_json(&e->record);
 
@@ -529,8 +584,14 @@ struct runs *runs_new(struct api *api)
 {
 	struct runs *r = calloc(1, sizeof(*r));
 
-	if (r)
-		r->api = api;
+	if (!r)
+		return NULL;
+	r->api = api;
+	r->queue = queue_new();
+	if (!r->queue) {
+		free(r);
+		return NULL;
+	}
 	return r;
 }
 
@@ -538,9 +599,10 @@ void runs_free(struct runs *r)
 {
 	if (!r)
 		return;
-	for (size_t n = 0; n < BUCKETS; n++)
+	for (size_t n = 0; n < RUN_BUCKETS; n++)
 		while (r->buckets[n])
 			entry_free(r->buckets[n]);
+	queue_free(r->queue);
 	free(r);
 }
 
@@ -551,11 +613,11 @@ size_t runs_active(const struct runs *r)
 
 void runs_cancel(struct runs *r, const struct viewer *whose)
 {
-	for (size_t n = 0; n < BUCKETS; n++)
+	for (size_t n = 0; n < RUN_BUCKETS; n++)
 		for (struct run_entry *e = r->buckets[n], *next; e; e = next) {
 			next = e->next; /* one that had not begun is over at once */
-			if (e->job && (whose->all || owner_is(&e->record.owner, &whose->owner)))
-				job_cancel(e->job, CAUSE_CANCELLED, 0);
+			if (whose->all || owner_is(&e->record.owner, &whose->owner))
+				cancel(e);
 		}
 }
 

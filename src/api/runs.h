@@ -28,11 +28,20 @@ extern const struct route route_run_cancel, route_run_create, route_sandbox_run;
 struct runs *runs_new(struct api *api);
 void runs_free(struct runs *r);
 
-/* How many are under way. */
+/* How many are under way, also waiting; and how many of them wait for room. */
 size_t runs_active(const struct runs *r);
+size_t runs_waiting(const struct runs *r);
+
+/* There may be room for some that wait: they begin. */
+void runs_serve(struct runs *r);
+
+/* None that waits will begin: the daemon is ending. */
+void runs_turn_away(struct runs *r);
 
 /* Ends all of theirs, soon: who waits for one is told that it was cancelled. */
 void runs_cancel(struct runs *r, const struct viewer *whose);
+
+#define RUN_WAITS_ANY UINT64_MAX
 
 struct run_ask {
 	const struct caller *caller; /* whose it is; not kept */
@@ -40,6 +49,7 @@ struct run_ask {
 	struct request_body *body;   /* taken over, also on failure */
 	struct sandbox *on;          /* NULL: an island of its own */
 	bool told;                   /* somebody follows it: see run_follow() */
+	bool patient; /* it waits for room as long as it takes, where it does not say */
 	/*
 	 * Its end: a result, or an error of ours beside its JSON. The JSON is the callee's to
 	 * free. NULL: nobody waits. Never called from inside a function of this header.
@@ -49,8 +59,9 @@ struct run_ask {
 };
 
 /*
- * Starts it within the caller's bounds and quotas. NULL and err, where *ret_retry_s is
- * when it may be tried again if err says that there is no room.
+ * Starts it within the caller's bounds and quotas, or has it wait for room in the caller's queue
+ * (run_queue.c). NULL and err, where *ret_retry_s is when it may be tried again if err says that
+ * there is no room, and none to wait in.
  */
 struct run_entry *run_start(struct api *api, const struct run_ask *ask, int64_t *ret_retry_s,
 			    struct cay_error *err);

@@ -21,7 +21,7 @@
 
 struct exec {
 	struct spec spec; /* first: see spec_options.h */
-	const char *sandbox, *code, *context, *pictures;
+	const char *sandbox, *code, *context, *pictures, *wait;
 	bool detach, json, output_limited;
 };
 
@@ -29,6 +29,12 @@ static OPTION_SETTER(set_output)
 {
 	((struct exec *)ctx)->output_limited = true;
 	return spec_option_limit(ctx, row, value, err);
+}
+
+static OPTION_SETTER(set_wait)
+{
+	((struct exec *)ctx)->wait = value;
+	return spec_option_wait(ctx, row, value, err);
 }
 
 static const struct option_row rows[] = {
@@ -48,6 +54,7 @@ static const struct option_row rows[] = {
 	{0, "timeout", "TIME", "wall time of this command (300)", .set = spec_option_limit},
 	{0, "output-limit", "SIZE", "of each stream (1m with --json, else none)",
 	 .set = set_output},
+	{0, "wait", "TIME", "for room in a busy daemon (30)", .set = set_wait},
 	{0, "json", NULL, "the result as JSON on standard output", OPTION_STORE(struct exec, json)},
 };
 
@@ -156,6 +163,8 @@ static int carry_out(struct exec *x, struct cay_error *err)
 	    (x->context && remote_request_str(body, "context", x->context, "--context", err) < 0) ||
 	    remote_open(&remote, err) < 0 || add_stdin(x, body, err) < 0)
 		return -1;
+	if (x->wait)
+		json_set_str(body, "wait", x->wait);
 	desk.remote = run.remote = remote;
 	run.input = cell_answer;
 	run.ctx = &desk;

@@ -121,7 +121,7 @@ static int on_result(struct streaming *s, const struct json *data, struct cay_er
 	return 1;
 }
 
-/* What only cells of a context send. */
+/* What comes before it, and what only cells of a context send. */
 static int on_cell_event(struct streaming *s, const char *name, const struct json *data,
 			 struct cay_error *err)
 {
@@ -129,6 +129,8 @@ static int on_cell_event(struct streaming *s, const char *name, const struct jso
 
 	if (strcmp(name, "display") == 0)
 		return bundles_show(&s->shown, data, err);
+	if (strcmp(name, "queued") == 0 && !s->q->quiet)
+		cli_note("waiting for room");
 	if (strcmp(name, "note") == 0 && text)
 		cli_note("%s", text);
 	if (strcmp(name, "input") != 0 || !s->q->input)

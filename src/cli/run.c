@@ -58,6 +58,12 @@ static OPTION_SETTER(set_engine)
 	return spec_set_engine(&((struct run_options *)ctx)->spec, value, err);
 }
 
+static OPTION_SETTER(set_wait)
+{
+	((struct run_options *)ctx)->wait = value;
+	return spec_option_wait(ctx, row, value, err);
+}
+
 static const struct option_row rows[] = {
 	{'l', "language", "NAME[@VERSION]", "python (default), node@22, go, c++ ...",
 	 .set = spec_option_language},
@@ -94,6 +100,7 @@ static const struct option_row rows[] = {
 	{0, "user", "root", "root on the island, nobody outside", .set = spec_option_user},
 	{0, "sandbox", "ID", "in a live sandbox, by its id or name",
 	 OPTION_STORE(struct run_options, sandbox)},
+	{0, "wait", "TIME", "for room in a busy daemon", .set = set_wait},
 	{0, "json", NULL, "the result as JSON on standard output",
 	 OPTION_STORE(struct run_options, json)},
 	{0, "allow-degraded", NULL, "run even where a limit can't be enforced",

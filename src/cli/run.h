@@ -11,6 +11,7 @@ struct run_options {
 	struct spec spec;    /* first: options that other verbs have too set it */
 	const char *code;    /* -c */
 	const char *sandbox; /* NULL: on an island of its own */
+	const char *wait;    /* NULL: it was not said */
 	bool code_from_stdin;
 	bool json, dry_run, output_limited, watch;
 };

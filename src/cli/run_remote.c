@@ -159,7 +159,8 @@ static int on_result(void *ctx, const struct json *result, struct cay_error *err
 	return run_remote_get(ctx, result, err);
 }
 
-static int carry_out(struct run_options *q, struct remote *r, int *ret_code, struct cay_error *err)
+static int carry_out(struct run_options *q, struct remote *r, bool named, int *ret_code,
+		     struct cay_error *err)
 {
 	_cleanup_(settings_done) struct settings settings;
 	_cleanup_(run_files_done) struct run_files files = {0};
@@ -185,6 +186,9 @@ static int carry_out(struct run_options *q, struct remote *r, int *ret_code, str
 			return -1;
 		run.path = buf_str(&path);
 	}
+	/* A daemon that nobody named is no reason to wait: it can be run without. */
+	if (q->wait || !named)
+		json_set_str(body, "wait", q->wait ? q->wait : "0");
 	run.body = body;
 	*ret_code = remote_run(&run, err);
 	return *ret_code < 0 ? -1 : 0;
@@ -215,7 +219,7 @@ int run_remote(struct run_options *q, int *ret_code, struct cay_error *err)
 	if (r != 0)
 		return r;
 	input = lseek(STDIN_FILENO, 0, SEEK_CUR);
-	r = carry_out(q, remote, ret_code, err);
+	r = carry_out(q, remote, named, ret_code, err);
 	if (r == 0 || named || !has_no_room(err->code))
 		return r;
 	if (input >= 0)

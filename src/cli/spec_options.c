@@ -3,6 +3,8 @@
 #include "base/attr.h"
 #include "base/buf.h"
 #include "base/fd.h"
+#include "base/parse.h"
+#include "spec/request.h"
 #include "spec/spec.h"
 
 #include <errno.h>
@@ -61,6 +63,18 @@ OPTION_SETTER(spec_option_limit)
 	if (spec_set_limit(ctx, spec_option_limit_name(row), value, err) < 0)
 		return cay_wrap(err, "--%s", row->name);
 	return 0;
+}
+
+OPTION_SETTER(spec_option_wait)
+{
+	uint64_t unused;
+
+	(void)ctx;
+	if (parse_duration(value, 0, REQUEST_WAIT_MAX * 1000ull, &unused) == 0)
+		return 0;
+	(void)cay_fail(err, CAY_E_INVALID, 0, "--%s can't be '%.64s': a time up to an hour",
+		       row->name, value);
+	return cay_hint(err, "seconds, or 500ms, 30s, 5m; 0 does not wait");
 }
 
 OPTION_SETTER(spec_option_volume)

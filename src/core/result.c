@@ -135,7 +135,7 @@ static void set_stream(struct json *o, const struct capture *c, const char *key,
 		set_base64(o, key_base64, bytes.data, bytes.len);
 }
 
-static struct json *usage_json(const struct usage *u)
+static struct json *usage_json(const struct usage *u, double queued_ms)
 {
 	struct json *o = json_new_object();
 
@@ -149,6 +149,7 @@ static struct json *usage_json(const struct usage *u)
 		json_set_int(o, "processes_peak", (int64_t)u->processes_peak);
 	else
 		json_set_null(o, "processes_peak");
+	json_set_real(o, "queued_ms", queued_ms);
 	return o;
 }
 
@@ -258,7 +259,7 @@ struct json *result_json(const struct result *r)
 	json_set_bool(o, "stderr_truncated", capture_truncated(&r->output[STREAM_STDERR]));
 	set_shown(o, r);
 	json_set(o, "files", files_json(r));
-	json_set(o, "usage", usage_json(&r->usage));
+	json_set(o, "usage", usage_json(&r->usage, r->queued_ms));
 	json_set_str(o, "engine", r->engine);
 	json_set_str(o, "engine_reason", r->engine_reason ? r->engine_reason : "");
 	json_set_str(o, "start", result_start(r));

@@ -115,6 +115,7 @@ struct result {
 	struct file_out *files;
 	size_t n_files;
 	struct usage usage;
+	double queued_ms;              /* that it waited for room, before all else */
 	char start[RESULT_START_SIZE]; /* "warm:SET"; "kept": it was there; "": cold */
 	char *engine, *engine_reason, *image, *language, *version;
 	char sandbox[ID_SIZE]; /* "": an island of its own */

@@ -164,6 +164,7 @@ static void describe(struct job *j)
 		r->version = o->runtime.version[0] ? strdup(o->runtime.version) : NULL;
 	}
 	r->usage.wall_ms = clock_ms_since(j->start_ns);
+	r->queued_ms = o->queued_ms;
 	memcpy(r->sandbox, o->sandbox, sizeof(r->sandbox));
 	if (r->isolation.user == HOLD_UNKNOWN && o->isolation)
 		r->isolation = *o->isolation;

@@ -63,8 +63,9 @@ struct job_order {
 	/* In which the code runs (borrowed until job_start() has returned); NULL: in none that
 	   stays. */
 	struct context *context;
-	bool may_ask;  /* somebody could answer what the code asks for */
-	bool streamed; /* somebody takes all it prints, as fast as they can: that is no flood */
+	double queued_ms; /* that it waited for room */
+	bool may_ask;     /* somebody could answer what the code asks for */
+	bool streamed;    /* somebody takes all it prints, as fast as they can: that is no flood */
 };
 
 /*

@@ -198,6 +198,27 @@ int quota_take_run(struct quota *q, const struct owner *o, const struct key_quot
 	return 0;
 }
 
+bool quota_has_room(struct quota *q, const struct owner *o, const struct key_quotas *limits)
+{
+	const struct usage_of *u = find(q, o);
+
+	return (limits->parallel_runs == 0 || !u || u->runs < limits->parallel_runs) &&
+	       (q->total.parallel_runs == 0 || q->runs < q->total.parallel_runs);
+}
+
+int quota_check_times(struct quota *q, const struct owner *o, const struct key_quotas *limits,
+		      int64_t now_ms, int64_t *ret_retry_s, struct cay_error *err)
+{
+	struct usage_of *u = find(q, o);
+
+	return u ? check_times(u, limits, now_ms, ret_retry_s, err) : 0;
+}
+
+void quota_set_total(struct quota *q, const struct key_quotas *total)
+{
+	q->total = *total;
+}
+
 void quota_end_run(struct quota *q, const struct owner *o, double cpu_ms, int64_t now_ms)
 {
 	struct usage_of *u = find(q, o);

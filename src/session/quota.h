@@ -11,6 +11,7 @@
 #include "store/keys.h"
 #include "store/owner.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct quota;
@@ -31,6 +32,16 @@ void quota_free(struct quota *q);
 int quota_take_run(struct quota *q, const struct owner *o, const struct key_quotas *limits,
 		   int64_t now_ms, int64_t *ret_retry_s, struct cay_error *err);
 void quota_end_run(struct quota *q, const struct owner *o, double cpu_ms, int64_t now_ms);
+
+/* Whether one more could be had now, by how many there are at once alone. */
+bool quota_has_room(struct quota *q, const struct owner *o, const struct key_quotas *limits);
+
+/* Whether one more could be had now, by what was had in the last minute and day alone; as above. */
+int quota_check_times(struct quota *q, const struct owner *o, const struct key_quotas *limits,
+		      int64_t now_ms, int64_t *ret_retry_s, struct cay_error *err);
+
+/* From now on there is that much for all together; who has more keeps it. */
+void quota_set_total(struct quota *q, const struct key_quotas *total);
 
 /* The same of sandboxes, which are not counted by time. */
 int quota_take_sandbox(struct quota *q, const struct owner *o, const struct key_quotas *limits,

@@ -128,7 +128,7 @@ void sandbox_forget(struct sandbox *s, const void *ctx);
 
 /*
  * A command's order: the sandbox's base and the command's own. cpu_left_ms: it may use no
- * more; 0: any. body is taken over.
+ * more; 0: any. body is taken over. The command's id is spec.own, or made.
  */
 int sandbox_order(struct sandbox *s, struct request_body *body, uint64_t cpu_left_ms,
 		  struct job_order *ret, struct cay_error *err);

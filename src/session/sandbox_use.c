@@ -110,7 +110,7 @@ int sandbox_order(struct sandbox *s, struct request_body *body, uint64_t cpu_lef
 		return cay_fail(err, CAY_E_INTERNAL, ENOMEM, "prepare the command");
 	if (cpu_left_ms && (!limits->cpu_time_ms || limits->cpu_time_ms > cpu_left_ms))
 		limits->cpu_time_ms = cpu_left_ms;
-	if (id_make("run", body->spec.own) < 0)
+	if (!body->spec.own[0] && id_make("run", body->spec.own) < 0)
 		return cay_fail(err, CAY_E_INTERNAL, errno, "name the command");
 	if (job_order_make(ret, s->all->config.settings, body, s->image, err) < 0)
 		return -1;

@@ -47,6 +47,9 @@ static const struct row tier_rows[] = {
 static const struct row serve_rows[] = {
 	{"max_runs", ROW_COUNT, offsetof(struct settings, serve_max_runs), 256, 10000, 0},
 	{"max_sandboxes", ROW_COUNT, offsetof(struct settings, serve_max_sandboxes), 100, 10000, 0},
+	{"queue", ROW_COUNT, offsetof(struct settings, serve_queue), 1000, 10000, 0},
+	{"queue_per_key", ROW_COUNT, offsetof(struct settings, serve_queue_per_key), 100, 10000, 0},
+	{"wait", ROW_COUNT, offsetof(struct settings, serve_wait), 30, 3600, 0},
 	{"history_days", ROW_COUNT, offsetof(struct settings, serve_history_days), 30, 3650, 0},
 	{"history_size", ROW_SIZE, offsetof(struct settings, serve_history_size), 1ull << 30,
 	 1ull << 44, 0},

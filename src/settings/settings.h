@@ -61,6 +61,9 @@ struct settings {
 	enum network_mode tiers[TIERS];   /* [tier NAME] network: what a tier brings */
 	uint64_t serve_max_runs;      /* [serve] max_runs: of all callers at once; 0: not limited */
 	uint64_t serve_max_sandboxes; /* max_sandboxes: the same of live sandboxes */
+	uint64_t serve_queue;         /* queue: how many runs may wait for room; 0: none */
+	uint64_t serve_queue_per_key; /* queue_per_key: the same of one key or user */
+	uint64_t serve_wait;          /* wait: seconds that one does, where it does not say */
 	uint64_t serve_history_days;  /* history_days: how long runs are remembered; 0: for ever */
 	uint64_t serve_history_size;  /* history_size: bytes of all kept results; 0: not limited */
 	uint64_t serve_audit_days;    /* audit_days: the same of the audit log */

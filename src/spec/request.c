@@ -488,6 +488,19 @@ SETTER(set_background)
 	return 0;
 }
 
+SETTER(set_wait)
+{
+	struct request_body *q = body(r);
+	char number[40];
+	const char *text = field_number(v, number, sizeof(number));
+
+	q->has_wait = true;
+	if (text && parse_duration(text, 0, REQUEST_WAIT_MAX * 1000ull, &q->wait_ms) == 0)
+		return 0;
+	return field_invalid(err, "expected seconds, or a time such as 500ms, 30s, 5m; 0 does not "
+				  "wait, and an hour is the longest");
+}
+
 SETTER(set_dry_run)
 {
 	body(r)->dry_run = json_bool(v);
@@ -548,6 +561,7 @@ static const struct field fields[] = {
 	{"context", TAKES_STR, set_context, PROGRAM},
 	{"rich", TAKES_BOOL, set_rich, PROGRAM},
 	{"background", TAKES_BOOL, set_background, PROGRAM},
+	{"wait", TAKES_STR | TAKES_NUMBER, set_wait, PROGRAM},
 	{"dry_run", TAKES_BOOL, set_dry_run, ISLAND},
 	{"cold", TAKES_BOOL, set_cold, ISLAND},
 	{"allow_degraded", TAKES_BOOL, set_allow_degraded, ISLAND},

@@ -19,6 +19,7 @@
 #define REQUEST_LABELS_MAX 64
 #define REQUEST_NAME_MAX   63 /* characters in a sandbox's name or a label's */
 #define REQUEST_LABEL_MAX  255
+#define REQUEST_WAIT_MAX   3600       /* seconds */
 #define REQUEST_KEPT_MAX   (1u << 20) /* bytes of a request that is kept with its sandbox */
 
 /* Which of them it is; each has names of its own. */
@@ -44,6 +45,8 @@ struct request_body {
 	 */
 	struct spec spec;
 	bool background, dry_run;
+	bool has_wait; /* else the settings say how long it waits for room */
+	uint64_t wait_ms;
 	struct request_file *files;
 	size_t n_files;
 	bool has_stdin; /* else it is empty */

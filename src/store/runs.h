@@ -20,6 +20,7 @@ struct run_record {
 	const char *sandbox;  /* NULL: an island of its own */
 	const char *language; /* NULL: a bare argv */
 	bool under_way;       /* then all below but the start is unknown */
+	bool waits;           /* of one under way: for room; not kept */
 	int64_t started_ms, ended_ms;
 	enum status status;
 	bool exited; /* exit_code says how */

@@ -18,7 +18,7 @@ from support import STRANGER, wait_until
 
 LIMITS_OF_A_COMMAND = {"timeout", "output"}
 # Nothing tells of the most processes where the kernel does not count them and nobody looked in time.
-USAGE = {"wall_ms": [float], "cpu_ms": [float], "memory_peak_bytes": [int], "processes_peak": [int, type(None)]}
+USAGE = {"wall_ms": [float], "cpu_ms": [float], "memory_peak_bytes": [int], "processes_peak": [int, type(None)], "queued_ms": [float]}
 CODE_MAX = 100_000  # of one argument
 # What the operator allows, whichever way it is asked.
 SETTINGS = "[network]\nmode = allowlist\nallow = *.example.org\nallow = git.example.org:22\n"

@@ -420,7 +420,7 @@ def test_batch_has_no_background(daemon):
 def test_no_more_at_once_than_allowed(make_daemon):
     daemon = make_daemon(settings="[serve]\nmax_runs = 2\n")
     ids = [daemon.post("/v1/runs", {"code": SLOW, "background": True}).ok(202)["id"] for _ in range(2)]
-    answer = daemon.post("/v1/runs", {"code": "x"})
+    answer = daemon.post("/v1/runs", {"code": "x", "wait": 0})
     answer.refused(503, "at_capacity")
     assert answer.headers["retry-after"] == "1"
     for run in ids:

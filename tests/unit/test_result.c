@@ -53,7 +53,7 @@ static const char *const keys[] = {
 };
 
 static const char *const usage_keys[] = {"wall_ms", "cpu_ms", "memory_peak_bytes",
-					 "processes_peak"};
+					 "processes_peak", "queued_ms"};
 
 static const char *const isolation_keys[] = {"user",    "memory",   "pids",    "cpu",     "disk",
 					     "seccomp", "landlock", "network", "degraded"};

@@ -317,12 +317,12 @@ static void shows_origins(void **state)
 	(void)state;
 	settings_init(&s);
 	settings_show(&s, count_origin, n);
-	assert_int_equal(n[0], 2 * n_limit_rows + 31);
+	assert_int_equal(n[0], 2 * n_limit_rows + 34);
 	assert_int_equal(n[1], 0);
 	parse(&s, "F", "[limits]\nmemory=1g\n[mounts]\nread=/a\nread=/b\n");
 	n[0] = 0;
 	settings_show(&s, count_origin, n);
-	assert_int_equal(n[0], 2 * n_limit_rows + 33);
+	assert_int_equal(n[0], 2 * n_limit_rows + 36);
 	assert_int_equal(n[1], 3);
 }
 
@@ -409,6 +409,9 @@ static void example_is_true(void **state)
 	assert_int_equal(all.network_idle_timeout, s.network_idle_timeout);
 	assert_memory_equal(all.tiers, s.tiers, sizeof(s.tiers));
 	assert_int_equal(all.serve_max_runs, s.serve_max_runs);
+	assert_int_equal(all.serve_queue, s.serve_queue);
+	assert_int_equal(all.serve_queue_per_key, s.serve_queue_per_key);
+	assert_int_equal(all.serve_wait, s.serve_wait);
 	assert_int_equal(all.serve_history_size, s.serve_history_size);
 	assert_int_equal(all.warm_memory, s.warm_memory);
 	assert_int_equal(all.serve_hosts.len, 1);
