@@ -339,3 +339,20 @@ int text_append_harmless(struct buf *out, char *text, size_t len)
 	r = text_filter_feed(&filter, out, text, len);
 	return r < 0 ? r : text_filter_end(&filter, out);
 }
+
+int text_append_encoded(struct buf *out, const char *text)
+{
+	static const char plain[] =
+		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~";
+	int r = 0;
+
+	while (*text && r == 0) {
+		size_t n = strspn(text, plain);
+
+		r = buf_append(out, text, n);
+		text += n;
+		if (r == 0 && *text)
+			r = buf_printf(out, "%%%02X", (unsigned char)*text++);
+	}
+	return r;
+}

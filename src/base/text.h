@@ -53,3 +53,7 @@ int text_filter_end(struct text_filter *f, struct buf *out);
  * flattened. 0 or -errno.
  */
 int text_append_harmless(struct buf *out, char *text, size_t len);
+
+/* Appends s so that it can stand in a path or query: all but letters, digits and -._~ is %XX. 0 or
+ * -errno. */
+int text_append_encoded(struct buf *out, const char *s);

@@ -94,13 +94,14 @@ static int append_query(struct buf *out, const struct shell_ask *ask)
 	int r = buf_printf(out, "?cols=%u&rows=%u", w.ws_col, w.ws_row);
 
 	if (r == 0 && ask->terminal)
-		r = buf_append_str(out, "&terminal=") < 0 ? -1 : remote_encode(out, ask->terminal);
+		r = buf_append_str(out, "&terminal=") < 0 ? -1
+							  : text_append_encoded(out, ask->terminal);
 	if (r == 0 && !ask->terminal && term && term[0])
-		r = buf_append_str(out, "&term=") < 0 ? -1 : remote_encode(out, term);
+		r = buf_append_str(out, "&term=") < 0 ? -1 : text_append_encoded(out, term);
 	if (r == 0 && ask->command.len > 0)
 		r = buf_append_str(out, "&command=") < 0
 			    ? -1
-			    : remote_encode(out, buf_str(&ask->command));
+			    : text_append_encoded(out, buf_str(&ask->command));
 	return r;
 }
 

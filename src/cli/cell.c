@@ -32,7 +32,7 @@ int cell_path(struct buf *path, const char *context, const char *rest, struct ca
 	if (!context[0] || context[0] == '.')
 		return cay_fail(err, CAY_E_INVALID, 0, "a context can't be called '%.64s'",
 				context);
-	if (buf_append_str(path, "/contexts/") < 0 || remote_encode(path, context) < 0 ||
+	if (buf_append_str(path, "/contexts/") < 0 || text_append_encoded(path, context) < 0 ||
 	    buf_append_str(path, rest) < 0)
 		return cay_fail(err, CAY_E_TOO_LARGE, 0, "the context's name");
 	return 0;

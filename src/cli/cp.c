@@ -70,7 +70,7 @@ int cp_path(const struct cp *c, const char *what, const char *path, struct buf *
 	(void)snprintf(rest, sizeof(rest), "/files%s?path=", what);
 	if (remote_sandbox_path(ret, c->sandbox, rest, err) < 0)
 		return -1;
-	r = remote_encode(ret, path);
+	r = text_append_encoded(ret, path);
 	return r < 0 ? cay_fail(err, CAY_E_TOO_LARGE, -r, "the path of %.256s", path) : 0;
 }
 

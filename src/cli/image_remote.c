@@ -4,6 +4,7 @@
 #include "base/attr.h"
 #include "base/buf.h"
 #include "base/json.h"
+#include "base/text.h"
 #include "cli/cli.h"
 #include "cli/remote.h"
 #include "cli/remote_request.h"
@@ -31,7 +32,7 @@ int image_remote_list(struct remote *r, struct json **ret, struct cay_error *err
 static int path_of(struct buf *path, const char *lead, const char *name, struct cay_error *err)
 {
 	*path = BUF(PATH_BYTES_MAX);
-	return buf_append_str(path, lead) < 0 || remote_encode(path, name) < 0
+	return buf_append_str(path, lead) < 0 || text_append_encoded(path, name) < 0
 		       ? cay_fail(err, CAY_E_TOO_LARGE, 0, "the image's name")
 		       : 0;
 }

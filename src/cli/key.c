@@ -4,6 +4,7 @@
 #include "base/buf.h"
 #include "base/json.h"
 #include "base/parse.h"
+#include "base/text.h"
 #include "cli/options.h"
 #include "cli/remote_request.h"
 #include "cli/remote_sandbox.h"
@@ -136,7 +137,7 @@ static int end(struct remote *r, struct key_ask *k _unused_, const char *id, str
 		(void)cay_fail(err, CAY_E_INVALID, 0, "which key?");
 		return cay_hint(err, "cay key list has their ids");
 	}
-	if (buf_append_str(&path, "/v1/keys/") < 0 || remote_encode(&path, id) < 0)
+	if (buf_append_str(&path, "/v1/keys/") < 0 || text_append_encoded(&path, id) < 0)
 		return cay_fail(err, CAY_E_TOO_LARGE, 0, "the key's id");
 	ask.path = buf_str(&path);
 	return remote_json(r, &ask, &answer, err);

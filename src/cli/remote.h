@@ -116,8 +116,5 @@ int remote_refusal(int status, const char *body, size_t len, struct cay_error *e
 /* The same of the object {"error":{…}} itself. */
 int remote_refusal_json(int status, const struct json *j, struct cay_error *err);
 
-/* Appends text so that it can stand in a path or query. 0 or -errno. */
-int remote_encode(struct buf *path, const char *text);
-
 /* "/v1/sandboxes/ID" and what follows it; CAY_E_INVALID for what can't be an id or a name. */
 int remote_sandbox_path(struct buf *path, const char *id, const char *rest, struct cay_error *err);

@@ -3,6 +3,7 @@
 #include "base/attr.h"
 #include "base/buf.h"
 #include "base/json.h"
+#include "base/text.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -41,7 +42,7 @@ static int next_page(struct buf *path, const char *first, const char *cursor)
 
 	path->len = 0;
 	r = buf_printf(path, "%s%ccursor=", first, strchr(first, '?') ? '&' : '?');
-	return r < 0 ? r : remote_encode(path, cursor);
+	return r < 0 ? r : text_append_encoded(path, cursor);
 }
 
 int remote_list(struct remote *r, const char *path, const char *name, struct json **ret,

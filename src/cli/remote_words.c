@@ -4,6 +4,7 @@
 #include "base/attr.h"
 #include "base/buf.h"
 #include "base/json.h"
+#include "base/text.h"
 
 #include <string.h>
 
@@ -47,23 +48,6 @@ int remote_refusal(int status, const char *body, size_t len, struct cay_error *e
 			http_status_text(status));
 }
 
-int remote_encode(struct buf *path, const char *text)
-{
-	static const char plain[] =
-		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~";
-	int r = 0;
-
-	while (*text && r == 0) {
-		size_t n = strspn(text, plain);
-
-		r = buf_append(path, text, n);
-		text += n;
-		if (r == 0 && *text)
-			r = buf_printf(path, "%%%02X", (unsigned char)*text++);
-	}
-	return r;
-}
-
 int remote_sandbox_path(struct buf *path, const char *id, const char *rest, struct cay_error *err)
 {
 	int r;
@@ -73,7 +57,7 @@ int remote_sandbox_path(struct buf *path, const char *id, const char *rest, stru
 	*path = BUF(PATH_BYTES_MAX);
 	r = buf_append_str(path, "/v1/sandboxes/");
 	if (r == 0)
-		r = remote_encode(path, id);
+		r = text_append_encoded(path, id);
 	if (r == 0)
 		r = buf_append_str(path, rest);
 	if (r < 0)

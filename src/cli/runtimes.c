@@ -210,7 +210,7 @@ static int ask_daemon(const struct language *language, struct json **ret, struct
 	if (e == 0 && language)
 		e = buf_append_str(&path, "?language=");
 	if (e == 0 && language)
-		e = remote_encode(&path, language->name);
+		e = text_append_encoded(&path, language->name);
 	if (e < 0)
 		return cay_fail(err, CAY_E_INTERNAL, -e, "ask for runtimes");
 	if (remote_open(&r, err) < 0)

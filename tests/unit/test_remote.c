@@ -4,6 +4,7 @@
 
 #include "base/attr.h"
 #include "base/json.h"
+#include "base/text.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -111,9 +112,9 @@ static void encodes(void **state)
 	struct cay_error err;
 
 	(void)state;
-	assert_int_equal(remote_encode(&b, "a/b c?d&e=%\xc3\xa4~.-_"), 0);
+	assert_int_equal(text_append_encoded(&b, "a/b c?d&e=%\xc3\xa4~.-_"), 0);
 	assert_string_equal(buf_str(&b), "a%2Fb%20c%3Fd%26e%3D%25%C3%A4~.-_");
-	assert_int_equal(remote_encode(&small, "////"), -EFBIG);
+	assert_int_equal(text_append_encoded(&small, "////"), -EFBIG);
 	buf_done(&b);
 	assert_int_equal(remote_sandbox_path(&b, "../x", "/runs", &err), 0);
 	assert_string_equal(buf_str(&b), "/v1/sandboxes/..%2Fx/runs");
