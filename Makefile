@@ -39,10 +39,11 @@ unit: build-test/build.ninja
 	@meson test -C build-test --no-rebuild --print-errorlogs --num-processes 2
 
 integration: all build-test/build.ninja
-	@ninja -C build-test --quiet tests/fault tests/resident tests/api_server tests/lay_wires tests/plain_warm.so
+	@ninja -C build-test --quiet tests/fault tests/resident tests/api_server tests/lay_wires tests/plain_warm.so \
+		tests/engine_calls
 	@CAY_BIN=$(CURDIR)/build/cay /usr/bin/python3 tests/steady.py \
 		tests/house tests/integration tests/conformance tests/api tests/serve tests/programs tests/egress tests/images \
-		tests/escape tests/faults tests/places tests/vm tests/warm tests/context $(TESTS)
+		tests/escape tests/faults tests/places tests/containers tests/vm tests/warm tests/context $(TESTS)
 
 # The attacks alone, with a line about each; writes README's table of them.
 attacks: all

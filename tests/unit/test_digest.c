@@ -40,8 +40,14 @@ static void in_pieces(void **state _unused_)
 static void parsed(void **state _unused_)
 {
 	static const char *const wrong[] = {
-		"", "sha256:", OF_ABC, "sha512:" OF_ABC, "sha256:" OF_ABC "0", "SHA256:" OF_ABC,
-		"sha256:" "BA7816BF8F01CFEA414140DE5DAE2223B00361A396177A9CB410FF61F20015AD",
+		"",
+		"sha256:",
+		OF_ABC,
+		"sha512:" OF_ABC,
+		"sha256:" OF_ABC "0",
+		"SHA256:" OF_ABC,
+		"sha256:"
+		"BA7816BF8F01CFEA414140DE5DAE2223B00361A396177A9CB410FF61F20015AD",
 		"sha256:../../../../../../../../../../../../../../../../../../../../../x",
 	};
 	char hex[IMAGE_ID_SIZE];

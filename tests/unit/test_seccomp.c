@@ -426,8 +426,8 @@ static struct probe_end run_probe(probe_fn *probe, bool filtered)
 	if (pid == 0) {
 		int line = -2;
 
-		if (!filtered ||
-		    (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && syscall_filter_load(false) == 0))
+		if (!filtered || (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+				  syscall_filter_load(false) == 0))
 			line = probe();
 		if (write(fds[1], &line, sizeof(line)) != (ssize_t)sizeof(line))
 			_exit(2);

@@ -22,7 +22,8 @@ static void images_are_checked(void **state)
 	settings_init(&s);
 	assert_int_equal(s.images_pull, PULL_MISSING);
 	assert_int_equal(s.images_budget, 0);
-	parse(&s, "F", "[images]\nbudget = 20g\npull = never\nallow = ghcr.io/me/*\nalias = a=b:1\n");
+	parse(&s, "F",
+	      "[images]\nbudget = 20g\npull = never\nallow = ghcr.io/me/*\nalias = a=b:1\n");
 	assert_int_equal(s.images_budget, 20ull << 30);
 	assert_int_equal(s.images_pull, PULL_NEVER);
 	check_refused("[images]\nstore = images\n",

@@ -26,16 +26,16 @@ static int play_root(int *ret);
 static int play_kill(int pidfd);
 static int play_open(pid_t pid);
 
-#define sys_clone3                        play_clone3
-#define island_main                       play_island
-#define rootfs_build(at, ret, err)        play_root(ret)
-#define rootfs_seal(root, writable, err)  0
-#define rootfs_devices(root, err)         0
-#define rootfs_enter(root, err)           0
-#define sys_open_tree(dir, path, flags)   open(path, O_PATH | O_CLOEXEC)
-#define sys_move_mount(from, a, to, b, c) 0
-#define sys_pidfd_kill                    play_kill
-#define sys_pidfd_open                    play_open
+#define sys_clone3                          play_clone3
+#define island_main                         play_island
+#define rootfs_build(at, ret, err)          play_root(ret)
+#define rootfs_seal(root, writable, err)    0
+#define rootfs_devices(root, err)           0
+#define rootfs_enter(root, err)             0
+#define sys_open_tree(dir, path, flags)     open(path, O_PATH | O_CLOEXEC)
+#define sys_move_mount(from, a, to, b, c)   0
+#define sys_pidfd_kill                      play_kill
+#define sys_pidfd_open                      play_open
 #define network_provide(to, by, wires, err) 0
 #include "engine/native/launcher.c"
 #include "engine/native/stock.c"
