@@ -4,6 +4,7 @@
  */
 #include "api/files.h"
 #include "api/files_op.h"
+#include "api/workspace.h"
 #include "base/parse.h"
 
 #include <inttypes.h>
@@ -15,6 +16,7 @@
 
 struct reading {
 	struct file_op op;
+	unsigned flags; /* of the agent's */
 	bool head, ranged;
 	bool suffix; /* of which the size must be known first: asked for by a call of its own */
 	bool begun, sizeless;
@@ -132,7 +134,7 @@ static void on_data(void *ctx, const void *data, size_t len)
 
 static void read_suffix(struct reading *r)
 {
-	struct agent_ask ask = {.op = AGENT_READ, .path = r->op.path};
+	struct agent_ask ask = {.op = AGENT_READ, .flags = r->flags, .path = r->op.path};
 	struct cay_error err;
 
 	r->ranged = true;
@@ -173,11 +175,11 @@ static const struct agent_sink sink = {.entry = on_entry, .data = on_data, .done
 static const struct file_kind reading_kind = {
 	.size = sizeof(struct reading), .events = &events, .sink = &sink};
 
-static void file_read(struct exchange *x)
+static void read_with(struct exchange *x, unsigned flags)
 {
 	const struct request *q = exchange_request(x);
-	struct agent_ask ask = {.op = AGENT_READ, .length = AGENT_TO_END};
-	struct reading asked = {.head = strcmp(q->method, "HEAD") == 0}, *r;
+	struct agent_ask ask = {.op = AGENT_READ, .flags = flags, .length = AGENT_TO_END};
+	struct reading asked = {.flags = flags, .head = strcmp(q->method, "HEAD") == 0}, *r;
 	struct cay_error err;
 	bool ranged;
 
@@ -201,6 +203,20 @@ static void file_read(struct exchange *x)
 	*r = asked;
 }
 
+static void file_read(struct exchange *x)
+{
+	read_with(x, 0);
+}
+
+static void changed_read(struct exchange *x)
+{
+	read_with(x, AGENT_LAYER);
+}
+
+const struct route route_workspace_read = {.method = "GET",
+					   .pattern = "/v1/sandboxes/{id}/workspace/files",
+					   .handle = changed_read,
+					   .name = "workspace.read"};
 const struct route route_file_read = {.method = "GET",
 				      .pattern = "/v1/sandboxes/{id}/files",
 				      .handle = file_read,

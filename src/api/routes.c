@@ -18,6 +18,7 @@
 #include "api/runtimes.h"
 #include "api/sandboxes.h"
 #include "api/terminal.h"
+#include "api/workspace.h"
 #include "base/clock.h"
 #include "core/error.h"
 
@@ -54,6 +55,8 @@ const struct route *const api_routes[] = {
 	&route_file_pack,
 	&route_file_unpack,
 	&route_file_watch,
+	&route_workspace_diff,
+	&route_workspace_read,
 	&route_logs,
 	&route_terminal,
 	&route_openapi,

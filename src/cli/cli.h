@@ -31,10 +31,10 @@ struct verb {
 	int (*run)(int argc, char **argv);
 };
 
-extern const struct verb verb_bench, verb_complete, verb_config, verb_context, verb_cp, verb_create,
-	verb_doctor, verb_exec, verb_help, verb_image, verb_key, verb_logs, verb_pause, verb_ps,
-	verb_resume, verb_rm, verb_run, verb_runtimes, verb_serve, verb_shell, verb_show,
-	verb_version;
+extern const struct verb verb_apply, verb_bench, verb_complete, verb_config, verb_context, verb_cp,
+	verb_create, verb_diff, verb_doctor, verb_exec, verb_help, verb_image, verb_key, verb_logs,
+	verb_pause, verb_ps, verb_resume, verb_rm, verb_run, verb_runtimes, verb_serve, verb_shell,
+	verb_show, verb_version;
 
 extern const struct verb *const verbs[]; /* ends with a NULL */
 

@@ -12,6 +12,7 @@
 #include "cli/cli.h"
 #include "cli/remote_sandbox.h"
 #include "cli/run_files.h"
+#include "cli/sparse.h"
 #include "core/limits.h"
 
 #include <errno.h>
@@ -60,56 +61,16 @@ static int check_replaceable(int dir, const char *name)
 	return S_ISREG(st.st_mode) || S_ISLNK(st.st_mode) ? 0 : -EEXIST;
 }
 
-/*
- * Holes come as zeros, and become holes again: whoever runs code in the sandbox makes a file
- * of a terabyte for nothing, and must not fill our disk by it.
- */
-#define HOLE_BYTES 4096
-
 struct writing {
 	struct cp *cp;
 	int fd;
 	uint64_t bytes; /* of this file */
 };
 
-static bool is_zero(const char *data, size_t len)
-{
-	return data[0] == '\0' && memcmp(data, data + 1, len - 1) == 0;
-}
-
-/* How much from here on is, or is not, zeros in whole blocks of the file. */
-static size_t next_run(uint64_t offset, const char *data, size_t len, bool *ret_hole)
-{
-	size_t n = size_min(len, HOLE_BYTES - offset % HOLE_BYTES), more;
-
-	for (*ret_hole = is_zero(data, n); n < len; n += more) {
-		more = size_min(len - n, HOLE_BYTES);
-		if (is_zero(data + n, more) != *ret_hole)
-			break;
-	}
-	return n;
-}
-
-static int write_sparse(struct writing *w, const char *data, size_t len)
-{
-	size_t n;
-	bool hole;
-	int r = 0;
-
-	for (; len > 0 && r == 0; data += n, len -= n, w->bytes += n) {
-		n = next_run(w->bytes, data, len, &hole);
-		if (!hole)
-			r = fd_write_all(w->fd, data, n);
-		else if (lseek(w->fd, (off_t)n, SEEK_CUR) < 0)
-			r = -errno;
-	}
-	return r;
-}
-
 static int on_body(void *ctx, const char *data, size_t len, struct cay_error *err)
 {
 	struct writing *w = ctx;
-	int r = write_sparse(w, data, len);
+	int r = sparse_write(w->fd, &w->bytes, data, len);
 
 	w->cp->taken += len;
 	if (w->cp->taken > FILES_OUT_BYTES)
@@ -122,6 +83,7 @@ static int fetch(struct cp *c, const char *from, int fd, struct cay_error *err)
 	_cleanup_(buf_done) struct buf at = {0};
 	struct writing w = {.cp = c, .fd = fd};
 	struct remote_ask ask = {.method = "GET", .progress = cp_progress, .progress_ctx = c};
+	int r;
 
 	if (cp_path(c, "", from, &at, err) < 0)
 		return -1;
@@ -129,8 +91,8 @@ static int fetch(struct cp *c, const char *from, int fd, struct cay_error *err)
 	c->name = from;
 	if (remote_body(c->remote, &ask, on_body, &w, err) < 0)
 		return -1;
-	/* One that ends in a hole is as long as it was. */
-	return ftruncate(fd, (off_t)w.bytes) < 0 ? cay_fail(err, CAY_E_INVALID, errno, "write") : 0;
+	r = sparse_end(fd, w.bytes);
+	return r < 0 ? cay_fail(err, CAY_E_INVALID, -r, "write") : 0;
 }
 
 /* Under another name until it is whole: a copy that was cut short leaves what was there. */

@@ -11,6 +11,7 @@
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/run.h"
+#include "cli/run_changes.h"
 #include "cli/run_dry.h"
 #include "cli/run_files.h"
 #include "cli/run_language.h"
@@ -87,8 +88,12 @@ static const struct option_row rows[] = {
 	 .set = spec_option_block_domain},
 	{'v', "volume", "SRC:DEST[:ro|rw]", "a host directory, read-only unless rw",
 	 .set = spec_option_volume},
-	{0, "workspace", "SRC[:ro|rw]", "seen at /workspace (a scratch directory)",
+	{0, "workspace", "SRC[:ro|rw|overlay]", "seen at /workspace (a scratch directory)",
 	 .set = spec_option_workspace},
+	{0, "diff", NULL, "of an overlay: show what was changed, at the end",
+	 OPTION_STORE(struct run_options, diff)},
+	{0, "apply", NULL, "of an overlay: bring changes back, if the program succeeds",
+	 OPTION_STORE(struct run_options, apply)},
 	{'w', "workdir", "PATH", "working directory (/workspace)", .set = spec_option_workdir},
 	{0, "put", "SRC[:DEST]", "a file or directory in, before", .set = set_put},
 	{0, "get", "GLOB[:DEST]", "files out of the workspace, after", .set = set_get},
@@ -363,6 +368,7 @@ static int run_request(struct run_options *q, struct cay_error *err)
 {
 	_cleanup_(settings_done) struct settings settings = {0};
 	_cleanup_(run_files_done) struct run_files files = {0};
+	_cleanup_(run_changes_done) struct run_changes changes = RUN_CHANGES_NONE;
 	_cleanup_(image_choice_done) struct image_choice on = {0};
 	struct runtime rt;
 	bool has_runtime = q->spec.kind != SPEC_ARGV;
@@ -378,8 +384,10 @@ static int run_request(struct run_options *q, struct cay_error *err)
 		return -1;
 	if (choose(q, &settings, &on, &rt, err) < 0)
 		return -1;
-	if (run_files_init(&files, &q->spec, &settings, q->json, err) < 0)
+	if (run_files_init(&files, &q->spec, &settings, q->json, err) < 0 ||
+	    run_changes_init(&changes, q, &settings, err) < 0)
 		return -1;
+	files.changes = changes.asked ? &changes : NULL;
 	if (decide_script(q, &files, err) < 0)
 		return -1;
 	return carry_out(q, &settings, has_runtime ? &rt : NULL, &on, &files, err);

@@ -14,4 +14,5 @@ struct run_options {
 	const char *wait;    /* NULL: it was not said */
 	bool code_from_stdin;
 	bool json, dry_run, output_limited, watch;
+	bool diff, apply; /* of a workspace that is an overlay: show changes, bring them back */
 };

@@ -4,6 +4,7 @@
 #include "base/fd.h"
 #include "cli/cli.h"
 #include "cli/files.h"
+#include "cli/run_changes.h"
 #include "engine/sys.h"
 
 #include <errno.h>
@@ -364,7 +365,7 @@ static int files_out(void *ctx, const struct island_files *files, struct cay_err
 		if (n == 0)
 			cli_say("--get %s: no file matches", t->from);
 	}
-	return 0;
+	return f->changes ? run_changes_out(f->changes, files, f->result, err) : 0;
 }
 
 void run_files_attach(struct run_files *f, struct run *run, struct result *result)
@@ -373,6 +374,6 @@ void run_files_attach(struct run_files *f, struct run *run, struct result *resul
 	run->files_ctx = f;
 	if (f->script.data || f->spec->put.len > 0)
 		run->files_in = files_in;
-	if (f->spec->get.len > 0)
+	if (f->spec->get.len > 0 || f->changes)
 		run->files_out = files_out;
 }

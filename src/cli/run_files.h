@@ -31,7 +31,8 @@ struct run_files {
 	struct destination destinations[SPEC_TRANSFERS_MAX];
 	bool into_result; /* --get goes into the result instead of the caller's directory */
 	struct result *result;
-	struct script script; /* data is NULL where it is there already */
+	struct script script;        /* data is NULL where it is there already */
+	struct run_changes *changes; /* what comes last; or NULL */
 };
 
 /* Looks at the paths of --put and --get: what can't work fails before anything runs. */

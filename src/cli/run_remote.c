@@ -26,6 +26,8 @@ static const char *bound_here(const struct run_options *q)
 		return "--engine direct";
 	if (q->watch)
 		return "--watch";
+	if (q->diff || q->apply)
+		return q->diff ? "--diff" : "--apply";
 	return q->dry_run ? "--dry-run" : NULL;
 }
 

@@ -18,6 +18,7 @@
  *	tree out                           (ENTRY DATA*)*
  *	tree in   (ENTRY DATA*)*
  *	watch                              ENTRY EVENT*, until the client closes
+ *	diff                               ENTRY*
  *
  * The client believes nothing: user code runs as the agent's user.
  */
@@ -53,6 +54,7 @@ enum agent_op {
 	AGENT_TREE_OUT,
 	AGENT_TREE_IN,
 	AGENT_WATCH,
+	AGENT_DIFF, /* what the layer over the workspace has changed */
 	AGENT_OPS
 };
 
@@ -63,8 +65,9 @@ enum agent_flag {
 	AGENT_RECURSIVE = 1 << 3, /* remove, watch */
 	AGENT_FOLLOW = 1 << 4,    /* stat: of what a symlink leads to */
 	AGENT_GET = 1 << 5,       /* tree out: files alone, by the globs in arg, as files_get() */
+	AGENT_LAYER = 1 << 6,     /* read: what the layer over the workspace has, by no link */
 };
-#define AGENT_FLAGS 0x3fu
+#define AGENT_FLAGS 0x7fu
 
 /* Followed by the path and the argument, without NULs behind them. */
 struct agent_request {
@@ -114,8 +117,8 @@ struct agent_entry {
 	uint32_t mode; /* permissions, with set-id and sticky bits */
 	uint32_t path_len;
 	uint32_t link_len;
-	uint32_t glob; /* tree out: which of the globs it was */
-	uint32_t pad;
+	uint32_t glob;   /* tree out: which of the globs it was */
+	uint32_t change; /* diff: enum agent_change, one of the first three */
 	uint64_t size;
 	int64_t mtime_ns;
 };

@@ -18,7 +18,10 @@ struct island_files {
 	int workspace; /* directory fds; -1 where there is none */
 	int tmp;
 	bool read_only; /* the workspace is a host directory that may only be read */
-	bool as_owner;  /* we are root, and do what we do there as the directory's owner */
+	/* Of a workspace that is a layer: native/changes.h. */
+	bool overlay;
+	int lower, upper;
+	bool as_owner; /* we are root, and do what we do there as the directory's owner */
 };
 
 typedef int island_files_fn(void *ctx, const struct island_files *files, struct cay_error *err);

@@ -156,7 +156,7 @@ int mount_check(const struct mount_rules *r, const char *path, enum access acces
 
 	if (mount_check_forbidden(r, path, err) < 0)
 		return -1;
-	if (writable || (access == ACCESS_READ && any_holds(&r->read, path)))
+	if (writable || (access != ACCESS_WRITE && any_holds(&r->read, path)))
 		return 0;
 	if (access == ACCESS_WRITE && any_holds(&r->read, path)) {
 		(void)cay_fail(err, CAY_E_POLICY, 0, "%s may only be mounted read-only", path);

@@ -125,6 +125,9 @@ const char *plan_warm(const struct plan *p);
  */
 bool plan_may_set_ids(const struct plan *p);
 
+/* Whether its workspace is a layer over a host directory. */
+bool plan_overlay(const struct plan *p);
+
 /* The name of the workspace that outlives the island, or NULL. */
 const char *plan_kept(const struct plan *p);
 

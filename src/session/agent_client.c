@@ -147,7 +147,7 @@ static bool path_ok(const char *path)
 
 static bool has_paths(const struct agent_call *c)
 {
-	return c->op == AGENT_LIST || c->op == AGENT_TREE_OUT;
+	return c->op == AGENT_LIST || c->op == AGENT_TREE_OUT || c->op == AGENT_DIFF;
 }
 
 /* Two texts that follow a head, as strings; false where lengths or bytes are not what they must be.
@@ -177,6 +177,8 @@ static bool entry_ok(const struct agent_call *c, const struct agent_entry *e, co
 	if (c->op == AGENT_READ && e->type != AGENT_FILE)
 		return false;
 	if (c->op == AGENT_TREE_OUT && e->type > AGENT_LINK)
+		return false;
+	if ((c->op == AGENT_DIFF) != (e->change != 0) || e->change > AGENT_DELETED)
 		return false;
 	if (c->flags & AGENT_GET && strncmp(path, "/tmp/", 5) == 0)
 		path += 5;
@@ -212,7 +214,8 @@ static void got_entry(struct agent_call *c)
 				   .target = target,
 				   .size = e.size,
 				   .mtime_ns = e.mtime_ns,
-				   .glob = e.glob};
+				   .glob = e.glob,
+				   .change = e.change};
 	if (c->sink->entry)
 		c->sink->entry(c->ctx, &file);
 }
@@ -594,7 +597,7 @@ static void set_bounds(struct agent_call *c, const struct agent_ask *ask)
 {
 	bool streams = ask->op == AGENT_READ || ask->op == AGENT_TREE_OUT;
 
-	c->entries_left = ask->op == AGENT_LIST                                 ? ask->count
+	c->entries_left = ask->op == AGENT_LIST || ask->op == AGENT_DIFF        ? ask->count
 			  : ask->op == AGENT_TREE_OUT                           ? AGENT_TREE_MAX
 			  : ask->op == AGENT_REMOVE || ask->op == AGENT_TREE_IN ? 0
 										: 1;

@@ -28,10 +28,10 @@ struct agent_ask {
 	enum agent_op op;
 	unsigned flags; /* enum agent_flag */
 	const char *path;
-	const char *arg; /* of move, list and tree out; may be NULL */
-	size_t arg_len;  /* 0: strlen(arg) */
-	unsigned mode;   /* of write and mkdir: or AGENT_MODE_KEEP */
-	unsigned depth, count;
+	const char *arg;       /* of move, list and tree out; may be NULL */
+	size_t arg_len;        /* 0: strlen(arg) */
+	unsigned mode;         /* of write and mkdir: or AGENT_MODE_KEEP */
+	unsigned depth, count; /* of list; count of diff, too */
 	uint64_t offset, length;
 	/* How long the agent may be silent while we wait for it (a large removal is); 0: for ever.
 	 */
@@ -46,6 +46,7 @@ struct agent_file {
 	uint64_t size;
 	int64_t mtime_ns;
 	unsigned glob;
+	enum agent_change change; /* of diff: created, modified or deleted */
 };
 
 struct agent_news {

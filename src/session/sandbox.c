@@ -547,6 +547,12 @@ static int check_new(const struct sandboxes *all, const struct owner *owner,
 	if (b->name && name_taken(all, owner, b->name))
 		return cay_fail(err, CAY_E_CONFLICT, 0, "a sandbox named %s is live already",
 				b->name);
+	if (b->persistent && b->spec.workspace.source &&
+	    b->spec.workspace.access == ACCESS_OVERLAY) {
+		(void)cay_fail(err, CAY_E_UNSUPPORTED, 0,
+			       "the layer of an overlay is gone when the sandbox is stopped");
+		return cay_hint(err, "leave persistent out, or ask for another access");
+	}
 	if (b->persistent && !all->config.store)
 		return cay_fail(err, CAY_E_UNSUPPORTED, 0, "nothing is remembered here");
 	return 0;

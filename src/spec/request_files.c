@@ -162,18 +162,20 @@ static int read_source(struct mount_spec *m, const struct json *v, struct cay_er
 				   : field_invalid(err, "expected an absolute path on the host");
 }
 
-static int read_access(struct mount_spec *m, const struct json *v, struct cay_error *err)
+static int read_access(struct mount_spec *m, enum access max, const struct json *v,
+		       struct cay_error *err)
 {
 	const char *s = field_str(v, err);
 
 	if (!s)
 		return -1;
-	for (int a = ACCESS_READ; a <= ACCESS_WRITE; a++)
+	for (int a = ACCESS_READ; a <= (int)max; a++)
 		if (strcmp(s, access_name((enum access)a)) == 0) {
 			m->access = (enum access)a;
 			return 0;
 		}
-	return field_invalid(err, "expected ro or rw");
+	return field_invalid(err, max == ACCESS_OVERLAY ? "expected ro, rw or overlay"
+							: "expected ro or rw");
 }
 
 SETTER(set_mount_source)
@@ -195,7 +197,7 @@ SETTER(set_mount_target)
 
 SETTER(set_mount_access)
 {
-	return read_access(last_mount(r), v, err);
+	return read_access(last_mount(r), ACCESS_WRITE, v, err);
 }
 
 static const struct field mount_fields[] = {
@@ -251,7 +253,7 @@ SETTER(set_workspace_target)
 
 SETTER(set_workspace_access)
 {
-	return read_access(&body(r)->spec.workspace, v, err);
+	return read_access(&body(r)->spec.workspace, ACCESS_OVERLAY, v, err);
 }
 
 static const struct field workspace_fields[] = {

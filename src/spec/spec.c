@@ -13,7 +13,9 @@
 
 const char *access_name(enum access a)
 {
-	return a == ACCESS_WRITE ? "rw" : "ro";
+	static const char *const names[ACCESSES] = {"ro", "rw", "overlay"};
+
+	return names[a];
 }
 
 static void mount_spec_done(struct mount_spec *m)
@@ -84,20 +86,19 @@ bool island_workdir_ok(const char *path)
 }
 
 /*
- * Cuts ":ro" or ":rw" off the end. Anything else behind the last colon stays:
- * it may be part of a name.
+ * Cuts ":ro", ":rw", or what else is called so and is not above max, off the end. Anything
+ * else behind the last colon stays: it may be part of a name.
  */
-static enum access cut_access(char *text)
+static enum access cut_access(char *text, enum access max)
 {
-	size_t len = strlen(text);
-	enum access access = ACCESS_READ;
+	char *colon = strrchr(text, ':');
 
-	if (len >= 3 && text[len - 3] == ':' && text[len - 2] == 'r' &&
-	    (text[len - 1] == 'o' || text[len - 1] == 'w')) {
-		access = text[len - 1] == 'w' ? ACCESS_WRITE : ACCESS_READ;
-		text[len - 3] = '\0';
-	}
-	return access;
+	for (int a = 0; colon && a <= (int)max; a++)
+		if (strcmp(colon + 1, access_name((enum access)a)) == 0) {
+			*colon = '\0';
+			return (enum access)a;
+		}
+	return ACCESS_READ;
 }
 
 int spec_add_mount(struct spec *s, const char *text, struct cay_error *err)
@@ -111,7 +112,7 @@ int spec_add_mount(struct spec *s, const char *text, struct cay_error *err)
 	}
 	if (!source)
 		return no_memory(err);
-	*m = (struct mount_spec){.source = source, .access = cut_access(source)};
+	*m = (struct mount_spec){.source = source, .access = cut_access(source, ACCESS_WRITE)};
 	s->n_mounts++; /* spec_done() frees it from here on */
 	colon = strrchr(source, ':');
 	if (!colon || colon == source || !island_path_ok(colon + 1)) {
@@ -131,7 +132,8 @@ int spec_set_workspace(struct spec *s, const char *text, struct cay_error *err)
 	if (!source)
 		return no_memory(err);
 	mount_spec_done(&s->workspace);
-	s->workspace = (struct mount_spec){.source = source, .access = cut_access(source)};
+	s->workspace =
+		(struct mount_spec){.source = source, .access = cut_access(source, ACCESS_OVERLAY)};
 	if (!*source)
 		return cay_fail(err, CAY_E_INVALID, 0, "the workspace '%s' names no directory",
 				text);

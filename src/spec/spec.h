@@ -54,9 +54,14 @@ const char *mode_name(enum mode m);
 /* MODE_UNSAID: no mode is called so. */
 enum mode mode_find(const char *name);
 
-enum access { ACCESS_READ, ACCESS_WRITE };
+enum access {
+	ACCESS_READ,
+	ACCESS_WRITE,
+	ACCESS_OVERLAY, /* of a workspace: changes go to a layer of the island's */
+	ACCESSES,
+};
 
-const char *access_name(enum access a); /* "ro", "rw" */
+const char *access_name(enum access a); /* "ro", "rw", "overlay" */
 
 struct mount_spec {
 	char *source; /* as the caller wrote it; relative to the caller's directory */
@@ -151,7 +156,7 @@ void spec_done(struct spec *s);
 /* "SRC:DEST[:ro|rw]" into the next mount. */
 int spec_add_mount(struct spec *s, const char *text, struct cay_error *err);
 
-/* "SRC[:ro|rw]" */
+/* "SRC[:ro|rw|overlay]" */
 int spec_set_workspace(struct spec *s, const char *text, struct cay_error *err);
 
 /* "FROM[:TO]" */

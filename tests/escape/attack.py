@@ -42,6 +42,8 @@ ATTACKS = {
              "refused; none on the host"),
         11: ("connects to a Unix socket in a mounted directory",
              "**works** where its file mode allows it: a limit; nothing is mounted by default"),
+        38: ("plants links, `..`, devices, set-id bits and odd names in changes that come back from an overlay, swaps "
+             "what is there meanwhile", "left out, kept inside or refused"),
     },
     "Out of the kernel's fences": {
         12: ("makes or enters namespaces; looks for capabilities", "refused; all sets are empty"),

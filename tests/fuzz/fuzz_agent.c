@@ -108,7 +108,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	CHECK(pipe2(to, O_CLOEXEC) == 0 && pipe2(from, O_CLOEXEC) == 0);
 	CHECK(fd_write_all(to[1], data, size) == 0);
 	(void)close(to[1]);
-	(void)agent_serve(workspace, to[0], from[1]);
+	(void)agent_serve(workspace, to[0], from[1], -1);
 	/* It is meant for a process of its own: what it changed is put back. */
 	become(0);
 	CHECK(fchdir(back) == 0 && prctl(PR_SET_DUMPABLE, 1) == 0);

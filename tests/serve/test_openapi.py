@@ -12,11 +12,14 @@ import jsonschema
 import pytest
 import yaml
 
+from overlays import below, daemon, workspace  # noqa: F401: fixtures among them
 from sandbox import Sandbox
 from support import ROOT, wait_until
 from terminal import Terminal
 
 by_root = pytest.mark.parametrize("daemon", ["root"], indirect=True)
+
+
 SRC = ROOT / "src"
 SPEC = yaml.safe_load((ROOT / "api" / "openapi.yaml").read_text())
 SCHEMAS = SPEC["components"]["schemas"]
@@ -646,7 +649,7 @@ SCENARIOS = {
     "file.read": file_read, "file.write": file_write, "file.remove": file_remove, "file.list": file_list,
     "file.stat": file_stat, "file.mkdir": file_mkdir, "file.move": file_move, "file.pack": file_pack,
     "file.unpack": file_unpack, "file.watch": file_watch, "key.create": key_create, "key.list": key_list,
-    "key.revoke": key_revoke, "runtime.list": runtime_list, "image.list": image_list, "image.pull": image_pull,
+    "workspace.diff": workspace, "workspace.read": workspace, "key.revoke": key_revoke, "runtime.list": runtime_list, "image.list": image_list, "image.pull": image_pull,
     "image.remove": image_remove, "health": health, "events": events,
     "audit.list": audit_list, "metrics": metrics, "openapi": openapi,
 }

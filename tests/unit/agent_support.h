@@ -159,7 +159,7 @@ static pid_t start_agent(const char *base, int *ret_to, int *ret_from)
 		(void)close(from[0]);
 		if (agent_prepare)
 			agent_prepare();
-		_exit(agent_serve(base, to[0], from[1]) < 0 ? 1 : 0);
+		_exit(agent_serve(base, to[0], from[1], -1) < 0 ? 1 : 0);
 	}
 	(void)close(to[0]);
 	(void)close(from[1]);

@@ -40,7 +40,8 @@ int agent_do_read(struct agent *a, struct cay_error *err)
 	uint64_t size, length;
 	struct stat st;
 
-	fd = agent_open_file(a, a->base, a->path, O_RDONLY, &st);
+	fd = a->ask.flags & AGENT_LAYER ? agent_open_layered(a, &st)
+					: agent_open_file(a, a->base, a->path, O_RDONLY, &st);
 	if (fd < 0 && errno == EINVAL)
 		return cay_fail(err, CAY_E_INVALID, 0, "%s is no regular file", a->path);
 	if (fd < 0)
@@ -218,6 +219,7 @@ static int (*const ops[AGENT_OPS])(struct agent *a, struct cay_error *err) = {
 	[AGENT_MKDIR] = agent_do_mkdir,     [AGENT_MOVE] = agent_do_move,
 	[AGENT_REMOVE] = agent_do_remove,   [AGENT_TREE_OUT] = agent_do_tree_out,
 	[AGENT_TREE_IN] = agent_do_tree_in, [AGENT_WATCH] = agent_do_watch,
+	[AGENT_DIFF] = agent_do_diff,
 };
 
 static int serve(struct agent *a, const char *base, struct cay_error *err)
@@ -231,13 +233,15 @@ static int serve(struct agent *a, const char *base, struct cay_error *err)
 	/* The user's own processes have no business with our memory and fds. */
 	(void)prctl(PR_SET_DUMPABLE, 0);
 	(void)stat("/proc/self/exe", &a->self);
+	if (a->layers < 0 && (a->ask.flags & AGENT_LAYER || a->ask.op == AGENT_DIFF))
+		return cay_fail(err, CAY_E_UNSUPPORTED, 0, "the workspace is no overlay");
 	a->base = open(base, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (a->base < 0)
 		return agent_fail(err, errno, "open", base);
 	return ops[a->ask.op](a, err);
 }
 
-int agent_serve(const char *base, int in_fd, int out_fd)
+int agent_serve(const char *base, int in_fd, int out_fd, int layers)
 {
 	struct agent *a = calloc(1, sizeof(*a));
 	struct cay_error err = {0}, gone = {0};
@@ -248,6 +252,7 @@ int agent_serve(const char *base, int in_fd, int out_fd)
 	a->in = in_fd;
 	a->out = out_fd;
 	a->base = -1;
+	a->layers = layers;
 	r = serve(a, base, &err);
 	if (r == 0)
 		r = agent_send(a, RECORD_END, &a->end, sizeof(a->end), NULL, 0, &gone);

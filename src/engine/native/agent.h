@@ -10,8 +10,9 @@
 
 /*
  * Reads a request from in_fd, answers on out_fd (two pipes; agent_wire.h). Relative
- * paths are below base. 0 when the operation succeeded, -1 when it did not, which
+ * paths are below base. layers: where the workspace is an overlay, its directory of the
+ * scratch (overlay.h); else -1. 0 when the operation succeeded, -1 when it did not, which
  * the other side has been told if it was there. Signals are changed: call it in a
  * process of its own.
  */
-int agent_serve(const char *base, int in_fd, int out_fd);
+int agent_serve(const char *base, int in_fd, int out_fd, int layers);

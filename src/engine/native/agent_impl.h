@@ -14,7 +14,8 @@
 
 struct agent {
 	int in, out;
-	int base; /* O_PATH: where relative paths begin */
+	int base;   /* O_PATH: where relative paths begin */
+	int layers; /* of an overlay; or -1 */
 	struct agent_request ask;
 	struct agent_end end; /* what RECORD_END will say */
 	struct stat self;     /* the program that we are: /proc/self/exe leads out of the island */
@@ -37,6 +38,10 @@ int agent_send(struct agent *a, enum agent_record_kind kind, const void *head, s
 int agent_send_entry(struct agent *a, const struct stat *st, const char *path, const char *target,
 		     unsigned glob, struct cay_error *err);
 
+/* The same of what the layer over the workspace has changed. */
+int agent_send_change(struct agent *a, const struct stat *st, const char *path, const char *target,
+		      enum agent_change change, struct cay_error *err);
+
 /* RECORD_ENTRY of name in dir, without a path. */
 int agent_send_stat(struct agent *a, int dir, const char *name, int flags, struct cay_error *err);
 
@@ -55,6 +60,9 @@ int agent_make_dirs(struct agent *a, const char *path, unsigned mode, struct cay
 
 /* Opens a regular file for reading, without waiting for anything. */
 int agent_open_file(struct agent *a, int dir, const char *name, int flags, struct stat *ret);
+
+/* The same in the layer over the workspace: a->path there, by no link. */
+int agent_open_layered(struct agent *a, struct stat *ret);
 
 /* Whether it is one name: no slash, and none of "", "." and "..". */
 bool agent_is_name(const char *name, size_t len);
@@ -93,3 +101,4 @@ int agent_do_remove(struct agent *a, struct cay_error *err);
 int agent_do_tree_out(struct agent *a, struct cay_error *err);
 int agent_do_tree_in(struct agent *a, struct cay_error *err);
 int agent_do_watch(struct agent *a, struct cay_error *err);
+int agent_do_diff(struct agent *a, struct cay_error *err);

@@ -112,8 +112,8 @@ static enum agent_type type_of(mode_t mode)
 	}
 }
 
-int agent_send_entry(struct agent *a, const struct stat *st, const char *path, const char *target,
-		     unsigned glob, struct cay_error *err)
+static int send_entry(struct agent *a, const struct stat *st, const char *path, const char *target,
+		      unsigned glob, unsigned change, struct cay_error *err)
 {
 	char texts[2 * (AGENT_PATH_MAX + 1)];
 	struct agent_entry e = {
@@ -122,6 +122,7 @@ int agent_send_entry(struct agent *a, const struct stat *st, const char *path, c
 		.path_len = path ? (uint32_t)strlen(path) : 0,
 		.link_len = target ? (uint32_t)strlen(target) : 0,
 		.glob = glob,
+		.change = change,
 		.size = S_ISDIR(st->st_mode) || st->st_size < 0 ? 0 : (uint64_t)st->st_size,
 		.mtime_ns = (int64_t)st->st_mtim.tv_sec * 1000000000 + st->st_mtim.tv_nsec,
 	};
@@ -131,6 +132,18 @@ int agent_send_entry(struct agent *a, const struct stat *st, const char *path, c
 	if (target)
 		memcpy(texts + e.path_len, target, e.link_len);
 	return agent_send(a, RECORD_ENTRY, &e, sizeof(e), texts, e.path_len + e.link_len, err);
+}
+
+int agent_send_entry(struct agent *a, const struct stat *st, const char *path, const char *target,
+		     unsigned glob, struct cay_error *err)
+{
+	return send_entry(a, st, path, target, glob, 0, err);
+}
+
+int agent_send_change(struct agent *a, const struct stat *st, const char *path, const char *target,
+		      enum agent_change change, struct cay_error *err)
+{
+	return send_entry(a, st, path, target, 0, change, err);
 }
 
 int agent_send_stat(struct agent *a, int dir, const char *name, int flags, struct cay_error *err)

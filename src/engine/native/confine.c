@@ -390,7 +390,7 @@ int confine_workdir(struct island *i, struct cay_error *err)
 int confine_landlock(struct island *i, struct cay_error *err)
 {
 	const struct plan *p = i->plan;
-	bool own = p->scratch_workspace || plan_kept(p);
+	bool own = p->scratch_workspace || plan_kept(p) || plan_overlay(p);
 	const char *scratch[] = {"/tmp", "/dev/shm", NULL, NULL, NULL};
 	const char *host_dirs[PLAN_MOUNTS_MAX + 2] = {NULL};
 	size_t n_scratch = 2, len = 0;
@@ -497,7 +497,7 @@ int confine_read_facts(struct island *i, struct facts *ret, struct cay_error *er
 	ret->init_dumpable = prctl(PR_GET_DUMPABLE); /* init's memory is ours until the exec */
 	if (statvfs("/", &root) < 0 || statvfs("/tmp", &tmp) < 0)
 		return fail(err, "look at the file systems");
-	if (plan_kept(i->plan) && statvfs(ISLAND_WORKSPACE, &kept) < 0)
+	if ((plan_kept(i->plan) || plan_overlay(i->plan)) && statvfs(ISLAND_WORKSPACE, &kept) < 0)
 		return fail(err, "look at the workspace");
 	ret->workspace_bytes = (uint64_t)kept.f_blocks * kept.f_frsize;
 	ret->root_read_only = (root.f_flag & ST_RDONLY) != 0;
@@ -595,6 +595,9 @@ int facts_check(const struct facts *f, const struct plan *p, const uint64_t host
 	    (f->workspace_bytes == 0 ||
 	     f->workspace_bytes > kept_image_bytes(p->limits.disk_bytes)))
 		return not_in_force(err, "the workspace's disk limit is");
+	/* The layer's, which is the scratch's: a host directory has another. */
+	if (plan_overlay(p) && f->workspace_bytes != f->scratch_bytes)
+		return not_in_force(err, "the workspace's layer is");
 	if (f->open_files > p->limits.open_files || f->core_bytes > CORE_LIMIT)
 		return not_in_force(err, "the resource limits are");
 	return 0;

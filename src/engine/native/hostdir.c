@@ -101,7 +101,7 @@ static int mount_id(int fd, unsigned *ret)
 }
 
 /* Judges the directory by all its names, and every mount below it, which comes along. */
-static int check_mounts(const struct mount_rules *rules, int fd, const char *path,
+static int check_mounts(const struct mount_rules *rules, int fd, const char *path, bool overlay,
 			struct cay_error *err)
 {
 	_cleanup_(buf_done) struct buf info = BUF(MOUNTINFO_MAX);
@@ -116,6 +116,11 @@ static int check_mounts(const struct mount_rules *rules, int fd, const char *pat
 	for (const char *at = buf_str(&info); (r = mountinfo_next(&at, &m)) > 0;) {
 		if (m.id == id)
 			self = m;
+		/* The layer would show what such a mount covers. */
+		else if (overlay && path_is_within(m.point, path))
+			return cay_fail(err, CAY_E_UNSUPPORTED, 0,
+					"%s is mounted below %s: no overlay can be laid over that",
+					m.point, path);
 		else if (path_is_within(m.point, path) &&
 			 check_names(rules, buf_str(&info), &m, m.point, err) < 0)
 			return cay_wrap(err, "%s is mounted below %s", m.point, path);
@@ -191,7 +196,7 @@ static int judge(const struct mount_rules *rules, const struct plan_mount *m, st
 		return check_operator(rules, h, err);
 	if (mount_check(rules, h->path, (enum access)m->access, err) < 0)
 		return -1;
-	return check_mounts(rules, h->fd, h->path, err);
+	return check_mounts(rules, h->fd, h->path, m->access == ACCESS_OVERLAY, err);
 }
 
 int hostdir_open(const struct mount_rules *rules, const char *source, const struct plan_mount *m,

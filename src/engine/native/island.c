@@ -9,6 +9,7 @@
 #include "engine/native/layout.h"
 #include "engine/native/network.h"
 #include "engine/native/orders.h"
+#include "engine/native/overlay.h"
 #include "engine/native/waiter.h"
 #include "engine/sys.h"
 #include "policy/command.h"
@@ -199,15 +200,30 @@ static void make_build_dir(void)
 		_exit(125);
 }
 
+/* The layers take the place of standard error, which an agent has no use for. */
+static int keep_layers(const struct island *i)
+{
+	_cleanup_(fd_closep) int layers =
+		openat(i->scratch_fd, SCRATCH_OVERLAY, O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+	return layers < 0 ? -1 : dup2(layers, STDERR_FILENO);
+}
+
 /* It is done with us, and keeps no way to talk to the launcher. */
 static int be_agent(struct island *i)
 {
+	bool overlay = plan_overlay(i->plan);
 	struct cay_error err;
 
+	if (overlay && keep_layers(i) < 0) {
+		(void)cay_fail(&err, CAY_E_ENGINE, errno, "open the workspace's layer");
+		give_up(i, &err);
+	}
 	if (confine_fds(i, &err) < 0)
 		give_up(i, &err);
 	(void)close(i->control);
-	return agent_serve(ISLAND_WORKSPACE, STDIN_FILENO, STDOUT_FILENO) < 0;
+	return agent_serve(ISLAND_WORKSPACE, STDIN_FILENO, STDOUT_FILENO,
+			   overlay ? STDERR_FILENO : -1) < 0;
 }
 
 bool island_starts_warm(const struct island *i)

@@ -79,7 +79,7 @@ struct facts {
 	int32_t landlock;
 	int32_t root_read_only;
 	uint64_t scratch_bytes;
-	uint64_t workspace_bytes; /* of one that is kept; else 0 */
+	uint64_t workspace_bytes; /* of one that is kept, or a layer; else 0 */
 	uint64_t open_files, core_bytes, processes;
 	uint64_t namespaces[NAMESPACES]; /* inode numbers, in the order of namespace_names */
 };

@@ -7,6 +7,7 @@
 #include "engine/native/island.h"
 #include "engine/native/machine.h"
 #include "engine/native/mount.h"
+#include "engine/native/overlay.h"
 #include "engine/native/rootfs.h"
 #include "engine/native/waiter.h"
 #include "engine/sys.h"
@@ -199,13 +200,30 @@ static int make_scratch_dirs(const struct island *i)
 /*
  * The whole is attached at /tmp, where its own "tmp" then covers it, and stays
  * there: letting go of a mount that is nowhere attached costs 0.1 ms. (Below a
- * layer it is attached already, where the layer is: image_root.c.)
+ * layer it is attached already, where the layer is, and goes with the old root:
+ * image_root.c. Where it must be reached later, it is attached here as well.)
  * /workspace comes last in the table: a host directory may go there instead.
  */
+static int attach_scratch(struct island *i)
+{
+	int again;
+
+	if (!i->layered)
+		return place_at(i, i->scratch_fd, "tmp");
+	if (!plan_overlay(i->plan))
+		return 0;
+	again = mount_clone_part(i->scratch_fd, ".");
+	if (again < 0)
+		return again;
+	(void)close(i->scratch_fd);
+	i->scratch_fd = again;
+	return place_at(i, again, "tmp");
+}
+
 static int place_scratch_dirs(struct island *i)
 {
 	size_t len = ARRAY_LEN(scratch_dirs) - !i->plan->scratch_workspace;
-	int r = i->layered ? 0 : place_at(i, i->scratch_fd, "tmp");
+	int r = attach_scratch(i);
 
 	for (size_t n = len; n-- > 0 && r == 0;)
 		r = place(i, mount_clone_part(i->scratch_fd, scratch_dirs[n].name),
@@ -328,8 +346,11 @@ int layout_mounts(struct island *i, struct cay_error *err)
 	for (uint32_t n = 0; n < p->n_mounts; n++) {
 		const char *target = layout_target(p, n);
 		_cleanup_(fd_closep) int tree = i->trees[n];
-		int r = mount_place(tree, root_of(i), target);
+		int r;
 
+		if (p->mounts[n].access == ACCESS_OVERLAY && overlay_lay(i, &tree, err) < 0)
+			return -1;
+		r = mount_place(tree, root_of(i), target);
 		if (r < 0)
 			return cay_fail(err, CAY_E_ENGINE, -r, "mount %s", target);
 	}

@@ -10,6 +10,7 @@
 #include "engine/native/island.h"
 #include "engine/native/launcher.h"
 #include "engine/native/layout.h"
+#include "engine/native/overlay.h"
 #include "engine/pipes.h"
 #include "engine/watch.h"
 #include "image/host.h"
@@ -25,12 +26,15 @@
 
 #define COMPILER 1u /* the number of its command */
 
+enum { LAYER_LOWER, LAYER_UPPER, LAYER_MERGED, LAYERS };
+
 /* One run, from its start to its end. */
 struct island_run {
 	const struct run *run;
 	uint64_t start_ns;
 	bool held; /* the program waits for files */
 	struct launched island;
+	int layers[LAYERS];          /* of an overlay: they outlive the island; else -1 */
 	struct egress_client egress; /* where there is a network */
 	struct compilation compile;
 	int status;  /* the program's, from wait(); -1: not known */
@@ -96,17 +100,45 @@ static int open_dir(int at, const char *name)
 	return openat(at, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 }
 
-static int with_files(const struct run *run, const struct launched *i, island_files_fn *fn,
-		      struct cay_error *err)
+/* While the island lives: they are mounts of its own. */
+static int open_layers(struct island_run *r, struct cay_error *err)
+{
+	static const char *const names[LAYERS] = {SCRATCH_OVERLAY "/" OVERLAY_LOWER,
+						  SCRATCH_OVERLAY "/" OVERLAY_UPPER,
+						  SCRATCH_OVERLAY "/" OVERLAY_MERGED};
+
+	if (!r->held || !plan_overlay(r->run->plan))
+		return 0;
+	for (int n = 0; n < LAYERS; n++) {
+		r->layers[n] = open_dir(r->island.scratch, names[n]);
+		if (r->layers[n] < 0)
+			return cay_fail(err, CAY_E_INTERNAL, errno, "open the workspace's layers");
+	}
+	return 0;
+}
+
+static int open_workspace(const struct island_run *r, int host)
+{
+	if (r->layers[LAYER_MERGED] >= 0)
+		return open_dir(r->layers[LAYER_MERGED], ".");
+	return host < 0 ? open_dir(r->island.scratch, SCRATCH_WORKSPACE)
+			: open_dir(r->island.hostdirs[host].fd, ".");
+}
+
+static int with_files(const struct island_run *r, island_files_fn *fn, struct cay_error *err)
 {
 	_cleanup_(fd_closep) int workspace = -1, tmp = -1;
-	struct island_files files = {.as_owner = i->first_id != 0};
+	const struct run *run = r->run;
+	const struct launched *i = &r->island;
+	struct island_files files = {.as_owner = i->first_id != 0,
+				     .overlay = r->layers[LAYER_UPPER] >= 0,
+				     .lower = r->layers[LAYER_LOWER],
+				     .upper = r->layers[LAYER_UPPER]};
 	int host = find_host_workspace(run->plan);
 
 	if (!fn)
 		return 0;
-	files.workspace = workspace = host < 0 ? open_dir(i->scratch, SCRATCH_WORKSPACE)
-					       : open_dir(i->hostdirs[host].fd, ".");
+	files.workspace = workspace = open_workspace(r, host);
 	files.read_only = host >= 0 && run->plan->mounts[host].access == ACCESS_READ;
 	files.tmp = tmp = open_dir(i->scratch, SCRATCH_TMP);
 	if (workspace < 0 || tmp < 0)
@@ -274,6 +306,8 @@ static int run_island(struct launcher *l, const struct run *run, struct result *
 	this.compile = (struct compilation){.begun = run->plan->compile.len > 0};
 	this.status = -1;
 	this.failed = false;
+	for (int n = 0; n < LAYERS; n++)
+		this.layers[n] = -1;
 	if (start_egress(&this, err) < 0)
 		return -1;
 	if (start(l, &this, &pipes, err) < 0) {
@@ -282,7 +316,9 @@ static int run_island(struct launcher *l, const struct run *run, struct result *
 	}
 	r = open_network(&this, err);
 	if (r == 0)
-		r = with_files(run, island, run->files_in, err);
+		r = open_layers(&this, err);
+	if (r == 0)
+		r = with_files(&this, run->files_in, err);
 	if (r == 0)
 		r = run_to_end(&this, &pipes, &watched, err);
 	if (r < 0)
@@ -293,8 +329,10 @@ static int run_island(struct launcher *l, const struct run *run, struct result *
 		ret->compile = this.compile;
 		watch_conclude(&watched, &run->plan->limits, this.status, ret);
 		ret->isolation = island->isolation;
-		r = with_files(run, island, run->files_out, err);
+		r = with_files(&this, run->files_out, err);
 	}
+	for (int n = 0; n < LAYERS; n++)
+		fd_closep(&this.layers[n]);
 	launched_reap(island, &ret->usage);
 	egress_client_end(&this.egress, &ret->egress);
 	ret->usage.wall_ms = clock_ms_since(this.start_ns);

@@ -142,7 +142,7 @@ int steward_command(struct island *i)
 		return 0;
 	if (i->order.flags & ORDER_AGENT) {
 		(void)close(i->control);
-		return agent_serve(w->home, STDIN_FILENO, STDOUT_FILENO) < 0;
+		return agent_serve(w->home, STDIN_FILENO, STDOUT_FILENO, -1) < 0;
 	}
 	if (enter(i, &err) < 0)
 		return give_up(i, &err);
