@@ -4,6 +4,7 @@
 #include "base/buf.h"
 #include "base/fd.h"
 #include "base/json.h"
+#include "base/text.h"
 #include "cli/cli.h"
 #include "cli/options.h"
 #include "cli/remote_sandbox.h"
@@ -54,7 +55,7 @@ static int fetch(void *ctx, const char *path, int to_fd, struct cay_error *err)
 
 	if (remote_sandbox_path(&at, a->sandbox, "/workspace/files?path=", err) < 0)
 		return -1;
-	r = remote_encode(&at, path);
+	r = text_append_encoded(&at, path);
 	if (r < 0)
 		return cay_fail(err, CAY_E_TOO_LARGE, -r, "the path");
 	ask.path = buf_str(&at);

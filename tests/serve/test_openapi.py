@@ -18,8 +18,6 @@ from support import ROOT, wait_until
 from terminal import Terminal
 
 by_root = pytest.mark.parametrize("daemon", ["root"], indirect=True)
-
-
 SRC = ROOT / "src"
 SPEC = yaml.safe_load((ROOT / "api" / "openapi.yaml").read_text())
 SCHEMAS = SPEC["components"]["schemas"]

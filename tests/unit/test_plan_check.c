@@ -61,7 +61,9 @@ static void check_walk(const struct plan *p, size_t len)
 		check_string(p, len, plan_str(p, p->mounts[i].source));
 		check_string(p, len, plan_str(p, p->mounts[i].target));
 		assert_true(island_path_ok(plan_str(p, p->mounts[i].target)));
-		assert_true(p->mounts[i].access <= ACCESS_WRITE);
+		assert_true(p->mounts[i].access < ACCESSES);
+		assert_true(p->mounts[i].access != ACCESS_OVERLAY ||
+			    strcmp(plan_str(p, p->mounts[i].target), ISLAND_WORKSPACE) == 0);
 		assert_true(p->mounts[i].kind <= MOUNT_OPERATOR);
 	}
 	for (size_t i = 0; i < n_limit_rows; i++) {
@@ -264,7 +266,7 @@ static void mounts_are_checked(void **state)
 		CHECK_BAD(p, mounts[i].target, UINT32_MAX);
 		CHECK_BAD(p, mounts[i].target, 0);
 		CHECK_BAD(p, mounts[i].target, p->mounts[i].target + 1);
-		CHECK_BAD(p, mounts[i].access, 2);
+		CHECK_BAD(p, mounts[i].access, ACCESSES);
 		CHECK_BAD(p, mounts[i].access, 255);
 		CHECK_BAD(p, mounts[i].kind, 2);
 		CHECK_BAD(p, mounts[i].kind, 255);
@@ -277,6 +279,9 @@ static void mounts_are_checked(void **state)
 	CHECK_BAD(p, island_text, p->island_text - 1);
 	CHECK_BAD(p, island_text, text + 1);
 	CHECK_BAD(p, island_text, UINT32_MAX);
+	/* A layer is over the workspace alone; that is mounts[1]. */
+	CHECK_BAD(p, mounts[0].access, ACCESS_OVERLAY);
+	CHECK_BAD(p, mounts[2].access, ACCESS_OVERLAY);
 	/* A runtime's directory is never writable. */
 	CHECK_BAD(p, mounts[0].access, ACCESS_WRITE);
 	CHECK_BAD(p, mounts[2].kind, MOUNT_OPERATOR);
