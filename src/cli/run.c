@@ -88,7 +88,7 @@ static const struct option_row rows[] = {
 	 .set = spec_option_block_domain},
 	{'v', "volume", "SRC:DEST[:ro|rw]", "a host directory, read-only unless rw",
 	 .set = spec_option_volume},
-	{0, "workspace", "SRC[:ro|rw|overlay]", "seen at /workspace (a scratch directory)",
+	{0, "workspace", "SRC[:ACCESS]", "at /workspace: ro (default), rw or overlay",
 	 .set = spec_option_workspace},
 	{0, "diff", NULL, "of an overlay: show what was changed",
 	 OPTION_STORE(struct run_options, diff)},
