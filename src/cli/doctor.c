@@ -2,6 +2,7 @@
 
 #include "base/attr.h"
 #include "base/json.h"
+#include "cli/doctor_engines.h"
 #include "cli/options.h"
 #include "engine/native/probe.h"
 #include "engine/workspace.h"
@@ -45,6 +46,7 @@ static void print_table(const struct probe *p, size_t n, bool ok)
 		said = p[i].todo;
 		(void)printf("      %-18s -> %s\n", "", said);
 	}
+	doctor_engines_print();
 	(void)printf("\n%s\n", ok ? "A default run is fully enforced."
 				  : "A default run can't be fully enforced: see FAIL above.");
 }
@@ -78,6 +80,7 @@ static int print_json(const struct probe *p, size_t n, const struct probe_store 
 	json_set_bool(o, "ok", ok);
 	json_set(o, "controls", list);
 	json_set(o, "images", store_json(s));
+	json_set(o, "engines", doctor_engines_json());
 	return cli_print_json(o);
 }
 
@@ -133,7 +136,8 @@ const struct verb verb_doctor = {
 	.usage = "[--json] [--clean]",
 	.about = "Tries each control of the sandbox for real and prints what works, how, and\n"
 		 "what to do where it does not. Exit code 0 only if a default `cay run` would\n"
-		 "be fully enforced. It is about this machine, whatever CAY_HOST says.\n",
+		 "be fully enforced. It is about this machine, whatever CAY_HOST says. Behind\n"
+		 "the controls: Podman and Docker, where they are, and what they can't do.\n",
 	.examples = "  cay doctor\n"
 		    "  cay doctor --clean\n",
 	.rows = rows,

@@ -20,6 +20,12 @@ static const struct row engine_rows[] = {
 	{"direct", ROW_BOOL, offsetof(struct settings, allow_direct), 1, 0, 0},
 };
 
+static const struct row container_rows[] = {
+	{"enabled", ROW_BOOL, offsetof(struct container_settings, enabled), 1, 0, 0},
+	{"socket", ROW_PATH, offsetof(struct container_settings, socket), 0, 0, 0},
+	{"runtime", ROW_WORD, offsetof(struct container_settings, runtime), 0, 0, 0},
+};
+
 static const struct row network_rows[] = {
 	{"mode", ROW_NETWORK, offsetof(struct settings, network_mode), NETWORK_FULL, 0, 0},
 	{"allow", ROW_RULES, offsetof(struct settings, network_allow), 0, 0, 0},
@@ -90,6 +96,14 @@ const struct section sections[] = {
 	{.name = "mounts", .rows = mount_rows, .n_rows = ARRAY_LEN(mount_rows)},
 	{.name = "isolation", .rows = isolation_rows, .n_rows = ARRAY_LEN(isolation_rows)},
 	{.name = "engine", .rows = engine_rows, .n_rows = ARRAY_LEN(engine_rows)},
+	{.name = "docker",
+	 .offset = offsetof(struct settings, docker),
+	 .rows = container_rows,
+	 .n_rows = ARRAY_LEN(container_rows)},
+	{.name = "podman",
+	 .offset = offsetof(struct settings, podman),
+	 .rows = container_rows,
+	 .n_rows = ARRAY_LEN(container_rows)},
 	{.name = "network", .rows = network_rows, .n_rows = ARRAY_LEN(network_rows)},
 	{.name = "tier", .rows = tier_rows, .n_rows = ARRAY_LEN(tier_rows), .names = SECTION_TIER},
 	{.name = "serve", .rows = serve_rows, .n_rows = ARRAY_LEN(serve_rows)},

@@ -13,6 +13,7 @@ enum row_kind {
 	ROW_COUNT,      /* a uint64_t */
 	ROW_SIZE,       /* the same, in bytes */
 	ROW_VERSION,    /* a char * */
+	ROW_WORD,       /* a char *: a name without white space */
 	ROW_PATH,       /* a char *: an absolute path */
 	ROW_PATHS,      /* a struct strv of absolute paths */
 	ROW_HOME_PATHS, /* the same, or from "~/" on */

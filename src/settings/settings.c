@@ -32,7 +32,7 @@ static void init_section(struct settings *s, const struct section *sec)
 {
 	for (size_t i = 0; i < section_keys(sec); i++)
 		if (sec->rows)
-			value_init(s, &sec->rows[i]);
+			value_init((char *)s + sec->offset, &sec->rows[i]);
 		else
 			limit_set(limits_of(s, sec), &limit_rows[i],
 				  sec->unlimited ? 0 : limit_rows[i].initial);
@@ -60,6 +60,10 @@ void settings_done(struct settings *s)
 	strv_done(&s->network_addresses);
 	strv_done(&s->serve_hosts);
 	free(s->serve_direct_user);
+	free(s->docker.socket);
+	free(s->docker.runtime);
+	free(s->podman.socket);
+	free(s->podman.runtime);
 	free(s->images_store);
 	strv_done(&s->images_allow);
 	strv_done(&s->warm_images);

@@ -32,6 +32,13 @@ struct language_settings {
 /* Of an image that a one-shot run names and the store has not. */
 enum pull { PULL_MISSING, PULL_NEVER, PULLS };
 
+/* [docker] and [podman]. */
+struct container_settings {
+	bool enabled;  /* enabled = yes|no */
+	char *socket;  /* socket: where its service listens; NULL: found as its own programs do */
+	char *runtime; /* runtime: what containers are run by; NULL: as the engine is set up */
+};
+
 struct bounds;
 
 struct settings {
@@ -43,6 +50,7 @@ struct settings {
 	bool allow_degraded;      /* [isolation] allow_degraded = yes|no */
 	bool may_degrade;         /* may_degrade = yes|no: whether a run may ask for that */
 	bool allow_direct;        /* [engine] direct = yes|no */
+	struct container_settings docker, podman;
 	enum network_mode network_mode; /* [network] mode: the most that can be had */
 	struct strv network_allow;      /* allow = RULE: as domain_rule_text() writes it */
 	struct strv network_block;      /* block = RULE: the same */

@@ -207,6 +207,17 @@ static int add_word(struct strv *list, const char *key, const char *text, struct
 	return add(list, text, err);
 }
 
+static int set_word(char **value, const char *key, const char *text, struct cay_error *err)
+{
+	size_t n = strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+				"._-");
+
+	if (n == 0 || n > ALIAS_MAX || text[n])
+		return cay_fail(err, CAY_E_INVALID, 0, "%s can't be '%.64s': expected a name", key,
+				text);
+	return keep(value, text, err);
+}
+
 static int add_alias(struct strv *list, const char *key, const char *text, struct cay_error *err)
 {
 	size_t n = strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789._-");
@@ -330,6 +341,8 @@ int value_set(void *base, const struct row *row, const char *text, ssize_t *ret_
 		return set_user(field, row->key, text, err);
 	case ROW_NETWORK:
 		return set_network(field, row->key, text, err);
+	case ROW_WORD:
+		return set_word(field, row->key, text, err);
 	case ROW_PATH:
 		return check_path(row, text, err) < 0 ? -1 : keep(field, text, err);
 	case ROW_PATHS:
@@ -453,6 +466,7 @@ void value_show(const void *base, const struct row *row, value_show_fn *fn, void
 		break;
 	case ROW_VERSION:
 	case ROW_USER:
+	case ROW_WORD:
 	case ROW_PATH:
 		if (*(char *const *)field)
 			fn(ctx, row->key, -1, *(char *const *)field);

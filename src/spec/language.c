@@ -98,7 +98,7 @@ const struct language languages[] = {
 			     {LIB "libruby*", "ruby "},
 			     {"../lib/libruby*", "ruby "}},
 		.package = "ruby",
-		.image = "ruby:{version}-slim",
+		.image = "ruby:{version}-alpine",
 		.image_version = "3.3",
 	},
 	{
@@ -115,7 +115,7 @@ const struct language languages[] = {
 					PHP_INI("sqlite3") PHP_INI("xml") PHP_INI("zip")},
 		.versions = {{NULL, "PHP/"}},
 		.package = "php-cli",
-		.image = "php:{version}-cli",
+		.image = "php:{version}-cli-alpine",
 		.image_version = "8.3",
 	},
 	{
