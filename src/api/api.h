@@ -3,6 +3,8 @@
  */
 #pragma once
 
+#include "api/settings.h"
+#include "base/buf.h"
 #include "base/loop.h"
 #include "session/job.h"
 #include "settings/settings.h"
@@ -25,8 +27,11 @@ struct store;
 struct terminals;
 
 struct api {
-	struct loop *loop; /* place.loop */
-	struct settings settings;
+	struct loop *loop;         /* place.loop */
+	struct settings settings;  /* in force: the files' and what was said at run time */
+	struct settings base;      /* the files' alone; kept as long as we live */
+	struct buf settings_parts; /* of which they were read: settings_parse_parts() */
+	struct live_state live;
 	struct outlets *outlets; /* by which islands reach the network */
 	struct job_place place;  /* where programs run */
 	struct store *store;

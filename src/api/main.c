@@ -120,16 +120,20 @@ static int catch_signals(struct daemon *d)
 	return d->signals.fd < 0 ? -1 : loop_add(d->api.loop, &d->signals, EPOLLIN);
 }
 
-static int read_settings(struct settings *s, struct cay_error *err)
+static int read_settings(struct api *api, struct cay_error *err)
 {
-	_cleanup_(buf_done) struct buf text = BUF(SETTINGS_MAX_BYTES * SETTINGS_FILES_MAX);
+	struct buf *parts = &api->settings_parts;
 	int r;
 
-	settings_init(s);
-	r = lseek(API_FD_SETTINGS, 0, SEEK_SET) < 0 ? -errno : fd_read_all(API_FD_SETTINGS, &text);
+	*parts = BUF(SETTINGS_PARTS_MAX);
+	settings_init(&api->settings);
+	settings_init(&api->base);
+	r = lseek(API_FD_SETTINGS, 0, SEEK_SET) < 0 ? -errno : fd_read_all(API_FD_SETTINGS, parts);
 	if (r < 0)
 		return cay_fail(err, CAY_E_INTERNAL, -r, "read the settings");
-	return settings_parse(s, "settings", buf_str(&text), err);
+	return settings_parse_parts(&api->base, parts, err) < 0
+		       ? -1
+		       : settings_parse_parts(&api->settings, parts, err);
 }
 
 /* A run as most are, to make islands ahead for. */
@@ -211,8 +215,8 @@ static int start_server(struct api *api, bool tcp, struct cay_error *err)
 		.loop = api->loop,
 		.routes = api_routes,
 		.n_routes = count_routes(),
-		.names = (const char *const *)api->settings.serve_hosts.items,
-		.n_names = api->settings.serve_hosts.len,
+		.names = (const char *const *)api->base.serve_hosts.items,
+		.n_names = api->base.serve_hosts.len,
 		.authorize = caller_authorize,
 		.before = idempotency_begin,
 		.piece = idempotency_piece,
@@ -250,7 +254,7 @@ static int start(struct daemon *d, struct cay_error *err)
 	struct api *api = &d->api;
 	bool tcp = fcntl(API_FD_TCP, F_GETFD) >= 0; /* before the number is taken again */
 
-	if (read_settings(&api->settings, err) < 0)
+	if (read_settings(api, err) < 0)
 		return -1;
 	if (fchdir(API_FD_STATE) < 0)
 		return cay_fail(err, CAY_E_INTERNAL, errno, "enter the state directory");
@@ -275,7 +279,7 @@ static int start(struct daemon *d, struct cay_error *err)
 	if (!api->outlets || !api->place.islands || !api->place.drains || !api->runs ||
 	    !api->metrics || !api->events || !api->terminals)
 		return cay_fail(err, CAY_E_INTERNAL, ENOMEM, "start");
-	if (keeper_start(api, err) < 0)
+	if (keeper_start(api, err) < 0 || settings_resume(api, err) < 0)
 		return -1;
 	api->sandboxes = sandboxes_new(&(struct sandboxes_config){.place = api->place,
 								  .settings = &api->settings,
@@ -304,6 +308,8 @@ static void stop(struct daemon *d)
 	islands_free(d->api.place.islands);
 	outlets_free(d->api.outlets);
 	settings_done(&d->api.settings);
+	settings_done(&d->api.base);
+	buf_done(&d->api.settings_parts);
 	loop_free(d->api.loop);
 }
 

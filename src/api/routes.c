@@ -17,6 +17,7 @@
 #include "api/runs.h"
 #include "api/runtimes.h"
 #include "api/sandboxes.h"
+#include "api/settings.h"
 #include "api/terminal.h"
 #include "api/workspace.h"
 #include "base/clock.h"
@@ -67,6 +68,9 @@ const struct route *const api_routes[] = {
 	&route_key_list,
 	&route_key_revoke,
 	&route_metrics,
+	&route_settings_get,
+	&route_settings_put,
+	&route_settings_history,
 	&route_runtime_list,
 	&route_image_list,
 	&route_image_pull,

@@ -3,6 +3,7 @@
 #include "base/attr.h"
 #include "base/buf.h"
 #include "base/json.h"
+#include "cli/config_daemon.h"
 #include "cli/options.h"
 #include "core/error.h"
 #include "settings/settings.h"
@@ -26,15 +27,10 @@ static int finish(bool json)
 	return cli_error(&err, json);
 }
 
-struct table {
-	bool print; /* the second time round: the widths are known */
-	size_t name_width, value_width;
-};
-
-static void show_line(void *ctx, const char *section, const char *key, const char *value,
+void config_show_line(void *table, const char *section, const char *key, const char *value,
 		      const char *origin)
 {
-	struct table *t = ctx;
+	struct config_table *t = table;
 	size_t name_len = strlen(section) + 1 + strlen(key);
 
 	if (t->print) {
@@ -73,10 +69,10 @@ static int print_json(const struct settings *s, struct cay_error *err)
 	return 0;
 }
 
-static int show(bool json)
+static int show_files(bool json)
 {
 	_cleanup_(settings_done) struct settings s;
-	struct table table = {0};
+	struct config_table table = {0};
 	struct cay_error err;
 
 	settings_init(&s);
@@ -87,9 +83,9 @@ static int show(bool json)
 			return cli_error(&err, json);
 		return finish(json);
 	}
-	settings_show(&s, show_line, &table);
+	settings_show(&s, config_show_line, &table);
 	table.print = true;
-	settings_show(&s, show_line, &table);
+	settings_show(&s, config_show_line, &table);
 	return finish(json);
 }
 
@@ -143,14 +139,36 @@ static int path(bool json)
 	return status ? status : finish(json);
 }
 
+struct ask {
+	bool json, files;
+};
+
+static int show(const struct ask *a)
+{
+	struct cay_error err;
+	int r = a->files ? 1 : config_daemon_show(a->json, &err);
+
+	if (r < 0)
+		return cli_error(&err, a->json);
+	return r == 1 ? show_files(a->json) : finish(a->json);
+}
+
 static const struct action {
 	const char *name;
-	int (*run)(bool json);
+	/* Of this machine alone, */
+	int (*run)(const struct ask *a);
+	int (*here)(bool json);
+	/* or of a daemon. */
+	int (*there)(const char *const words[], bool json, struct cay_error *err);
 	bool json;
 } actions[] = {
-	{"show", show, true},
-	{"check", check, false},
-	{"path", path, false},
+	{"show", .run = show, .json = true},
+	{"check", .here = check},
+	{"path", .here = path},
+	{"set", .there = config_daemon_set, .json = true},
+	{"unset", .there = config_daemon_unset, .json = true},
+	{"history", .there = config_daemon_history, .json = true},
+	{"rollback", .there = config_daemon_rollback, .json = true},
 };
 
 static const struct action *find_action(const char *name)
@@ -162,54 +180,87 @@ static const struct action *find_action(const char *name)
 }
 
 static const struct option_row rows[] = {
-	{0, "json", NULL, "show: an array of {section, key, value, origin}",
-	 .set = option_store_flag},
+	{0, "files", NULL, "show: what the files of this machine say, whatever a daemon has",
+	 OPTION_STORE(struct ask, files)},
+	{0, "json", NULL, "show: an array of {section, key, value, origin}; set ...: the answer",
+	 OPTION_STORE(struct ask, json)},
 };
 
-static int choose(const char *name, bool json, const struct action **ret, struct cay_error *err)
+static int choose(const char *const words[], const struct ask *a, const struct action **ret,
+		  struct cay_error *err)
 {
+	const char *name = words[0];
+
 	*ret = name ? find_action(name) : NULL;
 	if (!name)
-		(void)cay_fail(err, CAY_E_INVALID, 0, "config show, check or path?");
+		(void)cay_fail(err, CAY_E_INVALID, 0, "config show, check, path, set ...?");
 	else if (!*ret)
 		(void)cay_fail(err, CAY_E_INVALID, 0, "unknown: config %.64s", name);
-	else if (json && !(*ret)->json)
+	else if (a->json && !(*ret)->json)
 		(void)cay_fail(err, CAY_E_INVALID, 0, "no --json with config %s", name);
+	else if (a->files && (*ret)->run != show)
+		(void)cay_fail(err, CAY_E_INVALID, 0, "no --files with config %s", name);
+	else if (words[1] && !(*ret)->there)
+		(void)cay_fail(err, CAY_E_INVALID, 0, "config %s takes nothing more", name);
 	else
 		return 0;
-	return cay_hint(err, "cay config show|check|path; cay config --help says more");
+	return cay_hint(err, "cay config show|check|path|set|unset|history|rollback; cay config "
+			     "--help says more");
 }
+
+static int carry_out(const struct action *action, const char *const words[], const struct ask *a)
+{
+	struct cay_error err;
+
+	if (action->run)
+		return action->run(a);
+	if (action->here)
+		return action->here(a->json);
+	return action->there(words + 1, a->json, &err) < 0 ? cli_error(&err, a->json)
+							   : finish(a->json);
+}
+
+/* The action, a key, and values. */
+#define WORDS_MAX 130
 
 static int run_config(int argc, char **argv)
 {
+	const char *words[WORDS_MAX + 1] = {NULL};
 	const struct action *action;
-	const char *name;
 	struct cay_error err;
-	bool json = false;
-	int r = verb_parse(&verb_config, argc, argv, &json, &name, 1, &err);
+	struct ask a = {0};
+	int r = verb_parse(&verb_config, argc, argv, &a, words, WORDS_MAX, &err);
 
 	if (r == 1)
-		return finish(json);
-	if (r < 0 || choose(name, json, &action, &err) < 0)
-		return cli_error(&err, json);
-	return action->run(json);
+		return finish(a.json);
+	if (r < 0 || choose(words, &a, &action, &err) < 0)
+		return cli_error(&err, a.json);
+	return carry_out(action, words, &a);
 }
 
 const struct verb verb_config = {
 	.name = "config",
-	.summary = "show, check and locate the settings",
-	.usage = "show [--json] | check | path",
-	.about = "  show    every setting in force, and the file it came from\n"
-		 "  check   read all settings files and say what is wrong with them\n"
-		 "  path    the settings files, in the order they are read\n",
+	.summary = "show, check, locate and change the settings",
+	.usage = "show [--files] [--json] | check | path\n"
+		 "       cay config set KEY VALUE... | unset KEY | history | rollback VERSION",
+	.about = "  show      every setting in force, and where it comes from\n"
+		 "  check     read all settings files and say what is wrong with them\n"
+		 "  path      the settings files, in the order they are read\n"
+		 "  set       one key of a daemon's, at run time: for what begins from then on\n"
+		 "  unset     as the files have it\n"
+		 "  history   who changed what at run time, and when\n"
+		 "  rollback  as it was with that version; 0: as the files have it\n",
 	.examples = "  cay config show | grep limits\n"
-		    "  CAY_CONFIG=./cay.conf cay config check\n",
+		    "  CAY_CONFIG=./cay.conf cay config check\n"
+		    "  cay config set limits.memory 1g\n"
+		    "  cay config rollback 3\n",
 	.notes = "Settings come from /etc/cay/cay.conf, then $XDG_CONFIG_HOME/cay/cay.conf or\n"
 		 "~/.config/cay/cay.conf, then the file that CAY_CONFIG names. A later file\n"
 		 "overrides single values and adds to lists. As root, only files that are root's\n"
-		 "own are read; any other is an error. They are this machine's, whatever CAY_HOST\n"
-		 "says: a daemon has read its own.\n",
-	.argument = "show|check|path",
+		 "own are read; any other is an error. A daemon has read its own when it was\n"
+		 "started, and what is set at run time is laid over them: show asks the daemon\n"
+		 "where there is one, unless CAY_CONFIG is set.\n",
+	.argument = "show|check|path|set|unset|history|rollback",
 	.rows = rows,
 	.n_rows = ARRAY_LEN(rows),
 	.run = run_config,

@@ -119,35 +119,43 @@ static const struct option_row rows[] = {
 	 .set = set_absolute, .at = offsetof(struct serve, state_path)},
 };
 
+static int name_store(struct buf *parts, const char *dir)
+{
+	_cleanup_(buf_done) struct buf text = BUF(PATH_MAX + 32);
+	int r = buf_printf(&text, "[images]\nstore = %s\n", dir);
+
+	return r < 0 ? r : settings_add_part(parts, SETTINGS_DEFAULT, buf_str(&text));
+}
+
 /*
  * The api, another user, is told where it is. What it may read has to be there when it is confined
  * to that; where it can't be made, there are no images either.
  */
-static int name_images(const struct serve *s, struct buf *text, struct cay_error *err)
+static int name_images(const struct serve *s, struct buf *parts, struct cay_error *err)
 {
-	static const char *const parts[] = {"names", "records"};
+	static const char *const dirs[] = {"names", "records"};
 	char dir[PATH_MAX], path[PATH_MAX + 16];
 	int r = images_dir(&s->settings, dir);
 	struct cay_error unmade;
 
 	if (r == -ENOENT)
 		return 0;
-	for (size_t i = 0; r == 0 && i < ARRAY_LEN(parts); i++) {
-		(void)snprintf(path, sizeof(path), "%s/%s/", dir, parts[i]);
+	for (size_t i = 0; r == 0 && i < ARRAY_LEN(dirs); i++) {
+		(void)snprintf(path, sizeof(path), "%s/%s/", dir, dirs[i]);
 		(void)serve_make_dirs(path, 0755, &unmade);
 	}
 	images_guard(dir);
 	if (r == 0 && !s->settings.images_store)
-		r = buf_printf(text, "[images]\nstore = %s\n", dir);
+		r = name_store(parts, dir);
 	return r < 0 ? cay_fail(err, CAY_E_INTERNAL, -r, "find the image store") : 0;
 }
 
 static int load(struct serve *s, struct cay_error *err)
 {
 	_cleanup_(strv_done) struct strv homes = {0};
-	_cleanup_(buf_done) struct buf text = BUF(SETTINGS_MAX_BYTES * SETTINGS_FILES_MAX);
+	_cleanup_(buf_done) struct buf parts = BUF(SETTINGS_PARTS_MAX);
 
-	if (settings_load_text(&s->settings, &text, err) < 0 || name_images(s, &text, err) < 0 ||
+	if (settings_load_parts(&s->settings, &parts, err) < 0 || name_images(s, &parts, err) < 0 ||
 	    mode_check_settings(&s->settings, err) < 0 || homes_read(&homes, err) < 0 ||
 	    mount_rules_make(&s->settings, &homes, NULL, &s->rules, err) < 0 ||
 	    hostdir_resolve_rules(&s->rules, err) < 0)
@@ -155,8 +163,8 @@ static int load(struct serve *s, struct cay_error *err)
 	s->egress_settings = egress_settings(&s->settings);
 	if (s->egress_settings < 0)
 		return cay_fail(err, CAY_E_INTERNAL, -s->egress_settings, "hand the settings on");
-	/* As one text: the api may not be able to read the files itself. */
-	s->settings_fd = fd_sealed("settings", text.data, text.len);
+	/* As they were read: the api may not be able to read the files itself. */
+	s->settings_fd = fd_sealed("settings", parts.data, parts.len);
 	return s->settings_fd < 0
 		       ? cay_fail(err, CAY_E_INTERNAL, -s->settings_fd, "hand the settings on")
 		       : 0;

@@ -110,7 +110,32 @@ static int take_file(const char *file, struct buf *text, bool *ret_found, struct
 	return check_file(fd, file, err) < 0 ? -1 : read_file(fd, file, text, err);
 }
 
-/* all: its text is appended there, too; or NULL. */
+int settings_add_part(struct buf *parts, const char *name, const char *text)
+{
+	int r = buf_append(parts, name, strlen(name) + 1);
+
+	return r < 0 ? r : buf_append(parts, text, strlen(text) + 1);
+}
+
+int settings_parse_parts(struct settings *s, const struct buf *parts, struct cay_error *err)
+{
+	const char *at = parts->data, *end = at + parts->len;
+
+	while (at < end) {
+		const char *name = at, *text = memchr(name, '\0', (size_t)(end - name));
+		bool file = strcmp(name, SETTINGS_DEFAULT) != 0;
+
+		at = text ? memchr(text + 1, '\0', (size_t)(end - text - 1)) : NULL;
+		if (!at)
+			return cay_fail(err, CAY_E_INTERNAL, 0, "the settings are cut");
+		at++;
+		if (settings_parse_as(s, name, file ? NULL : name, text + 1, err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+/* all: it is appended there, too; or NULL. */
 static int load_file(struct settings *s, const char *file, struct buf *all, bool *ret_found,
 		     struct cay_error *err)
 {
@@ -122,7 +147,7 @@ static int load_file(struct settings *s, const char *file, struct buf *all, bool
 	if (*ret_found && settings_parse(s, file, buf_str(&text), err) < 0)
 		return -1;
 	if (*ret_found && all)
-		r = buf_printf(all, "%s\n", buf_str(&text));
+		r = settings_add_part(all, file, buf_str(&text));
 	return r < 0 ? cay_fail(err, CAY_E_INTERNAL, -r, "keep %s", file) : 0;
 }
 
@@ -131,7 +156,7 @@ int settings_load_file(struct settings *s, const char *file, bool *ret_found, st
 	return load_file(s, file, NULL, ret_found, err);
 }
 
-int settings_load_text(struct settings *s, struct buf *text, struct cay_error *err)
+int settings_load_parts(struct settings *s, struct buf *parts, struct cay_error *err)
 {
 	_cleanup_(strv_done) struct strv files = {0};
 	int r = settings_files(&files);
@@ -140,12 +165,12 @@ int settings_load_text(struct settings *s, struct buf *text, struct cay_error *e
 	if (r < 0)
 		return cay_fail(err, CAY_E_INTERNAL, -r, "find the settings files");
 	for (size_t i = 0; i < files.len; i++)
-		if (load_file(s, files.items[i], text, &found, err) < 0)
+		if (load_file(s, files.items[i], parts, &found, err) < 0)
 			return -1;
 	return 0;
 }
 
 int settings_load(struct settings *s, struct cay_error *err)
 {
-	return settings_load_text(s, NULL, err);
+	return settings_load_parts(s, NULL, err);
 }

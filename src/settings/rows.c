@@ -51,6 +51,7 @@ static const struct row tier_rows[] = {
 };
 
 static const struct row serve_rows[] = {
+	{"settings", ROW_LIVE, offsetof(struct settings, serve_settings), LIVE_NARROW, 0, 0},
 	{"max_runs", ROW_COUNT, offsetof(struct settings, serve_max_runs), 256, 10000, 0},
 	{"max_sandboxes", ROW_COUNT, offsetof(struct settings, serve_max_sandboxes), 100, 10000, 0},
 	{"queue", ROW_COUNT, offsetof(struct settings, serve_queue), 1000, 10000, 0},

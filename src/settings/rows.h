@@ -28,6 +28,7 @@ enum row_kind {
 	ROW_PULL,       /* an enum pull */
 	ROW_REGISTRIES, /* a struct strv of registries' names, as core/registry.h writes them */
 	ROW_MIRRORS,    /* a struct strv of REGISTRY=URL, the same */
+	ROW_LIVE,       /* an enum live_mode */
 	ROW_ADDRESSES,  /* a struct strv of rules for addresses (core/address.h) */
 };
 

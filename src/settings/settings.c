@@ -219,6 +219,7 @@ static int need_language(struct settings *s, const char *name, struct language_s
 struct target {
 	struct settings *s;
 	const char *file;
+	const char *origin; /* of all of it; NULL: file and line */
 	int line;
 	struct cay_error *err;
 };
@@ -237,7 +238,10 @@ static int keep_origin(struct target *t, const char *section, const char *key, s
 	char name[NAME_SIZE], place[PATH_MAX + 16];
 	int r;
 
-	(void)snprintf(place, sizeof(place), "%s:%d", t->file, t->line);
+	if (t->origin)
+		(void)snprintf(place, sizeof(place), "%s", t->origin);
+	else
+		(void)snprintf(place, sizeof(place), "%s:%d", t->file, t->line);
 	origin_name(name, section, key, -1);
 	r = strv_set_env(&t->s->origins, name, place);
 	if (r == 0 && index >= 0) {
@@ -318,7 +322,13 @@ static int take_item(void *ctx, const struct cay_ini_item *item)
 
 int settings_parse(struct settings *s, const char *file, const char *text, struct cay_error *err)
 {
-	struct target t = {.s = s, .file = file, .err = err};
+	return settings_parse_as(s, file, NULL, text, err);
+}
+
+int settings_parse_as(struct settings *s, const char *file, const char *origin, const char *text,
+		      struct cay_error *err)
+{
+	struct target t = {.s = s, .file = file, .origin = origin, .err = err};
 	const char *why;
 	int line = ini_each(text, take_item, &t, &why);
 

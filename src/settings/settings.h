@@ -22,12 +22,20 @@
 #define SETTINGS_LANGUAGES_MAX 32
 #define SETTINGS_FILES_MAX     3
 
+/* Of all files together, with their names. */
+#define SETTINGS_PARTS_MAX ((size_t)(SETTINGS_FILES_MAX + 1) * (SETTINGS_MAX_BYTES + 8192))
+
 /* [language NAME] prefer = VERSION, path = DIRECTORY and image = REFERENCE (again and again). */
 struct language_settings {
 	char *name;
 	char *prefer; /* NULL: the table's own preference */
 	struct strv paths, images;
 };
+
+/* What of it may be changed at run time (settings/live.h). */
+enum live_mode { LIVE_OFF, LIVE_NARROW, LIVE_MODES };
+
+const char *live_mode_name(enum live_mode m);
 
 /* Of an image that a one-shot run names and the store has not. */
 enum pull { PULL_MISSING, PULL_NEVER, PULLS };
@@ -67,6 +75,7 @@ struct settings {
 	uint64_t network_connect_timeout; /* connect_timeout: seconds until nobody answers */
 	uint64_t network_idle_timeout;    /* idle_timeout: seconds */
 	enum network_mode tiers[TIERS];   /* [tier NAME] network: what a tier brings */
+	enum live_mode serve_settings;    /* [serve] settings = off|narrow */
 	uint64_t serve_max_runs;      /* [serve] max_runs: of all callers at once; 0: not limited */
 	uint64_t serve_max_sandboxes; /* max_sandboxes: the same of live sandboxes */
 	uint64_t serve_queue;         /* queue: how many runs may wait for room; 0: none */
@@ -115,6 +124,13 @@ void settings_done(struct settings *s);
  */
 int settings_parse(struct settings *s, const char *file, const char *text, struct cay_error *err);
 
+/*
+ * The same, where all that the text says has one origin: "run time, version 7". Errors name file
+ * and line all the same.
+ */
+int settings_parse_as(struct settings *s, const char *file, const char *origin, const char *text,
+		      struct cay_error *err);
+
 /* Appends the files that settings_load() looks at, in order, each once. 0 or -errno. */
 int settings_files(struct strv *ret_files);
 
@@ -131,10 +147,18 @@ int settings_load_file(struct settings *s, const char *file, bool *ret_found,
 int settings_load(struct settings *s, struct cay_error *err);
 
 /*
- * The same, and all that was read, one file behind the other, is appended to text: for whoever
- * may not read the files, and must go by the very bytes that were checked.
+ * The same, and all that was read is appended to parts, for whoever may not read the files, and
+ * must go by the very bytes that were checked: for each file its name and its text, each with a
+ * NUL behind it.
  */
-int settings_load_text(struct settings *s, struct buf *text, struct cay_error *err);
+int settings_load_parts(struct settings *s, struct buf *parts, struct cay_error *err);
+
+/* One more, that is no file: its values have that origin. 0 or -errno. */
+#define SETTINGS_DEFAULT "default"
+int settings_add_part(struct buf *parts, const char *name, const char *text);
+
+/* Lays all of them over s. */
+int settings_parse_parts(struct settings *s, const struct buf *parts, struct cay_error *err);
 
 /*
  * Where "limits.memory" or "language python.prefer" came from: "FILE:LINE", or

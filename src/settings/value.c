@@ -36,6 +36,8 @@ void value_init(void *base, const struct row *row)
 		*(enum network_mode *)field = (enum network_mode)row->initial;
 	else if (row->kind == ROW_PULL)
 		*(enum pull *)field = (enum pull)row->initial;
+	else if (row->kind == ROW_LIVE)
+		*(enum live_mode *)field = (enum live_mode)row->initial;
 }
 
 static int keep_failed(int r, struct cay_error *err)
@@ -292,6 +294,24 @@ static int set_pull(enum pull *value, const char *key, const char *text, struct 
 			text);
 }
 
+static const char *const live_names[LIVE_MODES] = {[LIVE_OFF] = "off", [LIVE_NARROW] = "narrow"};
+
+const char *live_mode_name(enum live_mode m)
+{
+	return live_names[m];
+}
+
+static int set_live(enum live_mode *value, const char *key, const char *text, struct cay_error *err)
+{
+	for (int m = 0; m < LIVE_MODES; m++)
+		if (strcmp(text, live_names[m]) == 0) {
+			*value = (enum live_mode)m;
+			return 0;
+		}
+	return cay_fail(err, CAY_E_INVALID, 0, "%s can't be '%s': expected off or narrow", key,
+			text);
+}
+
 /* Whether there is such a user is found out by whoever needs one. */
 static int set_user(char **value, const char *key, const char *text, struct cay_error *err)
 {
@@ -370,6 +390,8 @@ int value_set(void *base, const struct row *row, const char *text, ssize_t *ret_
 	case ROW_MIRRORS:
 		*ret_index = (ssize_t)list->len;
 		return add_mirror(list, row->key, text, err);
+	case ROW_LIVE:
+		return set_live(field, row->key, text, err);
 	case ROW_PULL:
 		return set_pull(field, row->key, text, err);
 	case ROW_ADDRESSES:
@@ -460,6 +482,9 @@ void value_show(const void *base, const struct row *row, value_show_fn *fn, void
 		break;
 	case ROW_NETWORK:
 		fn(ctx, row->key, -1, network_mode_name(*(const enum network_mode *)field));
+		break;
+	case ROW_LIVE:
+		fn(ctx, row->key, -1, live_mode_name(*(const enum live_mode *)field));
 		break;
 	case ROW_PULL:
 		fn(ctx, row->key, -1, pull_names[*(const enum pull *)field]);

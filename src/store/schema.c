@@ -84,6 +84,11 @@ static const char *const migrations[] = {
 	" BEGIN UPDATE results SET bytes = bytes + new.result_bytes - old.result_bytes; END;"
 	"CREATE TRIGGER results_removed AFTER DELETE ON runs WHEN old.result_bytes > 0"
 	" BEGIN UPDATE results SET bytes = bytes - old.result_bytes; END;",
+
+	"CREATE TABLE live_settings ("
+	"  version INTEGER PRIMARY KEY AUTOINCREMENT, time INTEGER NOT NULL,"
+	"  actor TEXT NOT NULL, restored INTEGER NOT NULL, text TEXT NOT NULL"
+	") STRICT;",
 };
 
 static int read_pragma(struct store *s, const char *sql, int64_t *ret, struct cay_error *err)

@@ -62,7 +62,7 @@ def test_other_names_of_languages(cay):
 
 
 def test_choices(cay):
-    assert candidates(cay, "config", "") == ["show", "check", "path"]
+    assert candidates(cay, "config", "s") == ["show", "set"]
     assert candidates(cay, "run", "--engine", "n") == ["native"]
     assert candidates(cay, "help", "doc") == ["doctor"]
 

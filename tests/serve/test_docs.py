@@ -1,4 +1,4 @@
-"""The examples of docs/serve.md and docs/contexts.md run as they stand."""
+"""The examples of docs/serve.md, docs/contexts.md and docs/settings.md run as they stand."""
 
 import os
 import pathlib
@@ -10,7 +10,7 @@ import pytest
 from support import CAY
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-BLOCKS = [block for page in ("serve.md", "contexts.md")
+BLOCKS = [block for page in ("serve.md", "contexts.md", "settings.md")
           for block in re.findall(r"^```sh\n(.*?)^```$", (ROOT / "docs" / page).read_text(), re.M | re.S)]
 
 

@@ -6,12 +6,11 @@ import re
 import tarfile
 import threading
 import time
-import urllib.parse
 
 import jsonschema
 import pytest
-import yaml
 
+from described import METHODS, OPERATIONS, SCHEMAS, SPEC, Api, check, fits, resolve
 from overlays import below, daemon, workspace  # noqa: F401: fixtures among them
 from sandbox import Sandbox
 from support import ROOT, wait_until
@@ -19,156 +18,6 @@ from terminal import Terminal
 
 by_root = pytest.mark.parametrize("daemon", ["root"], indirect=True)
 SRC = ROOT / "src"
-SPEC = yaml.safe_load((ROOT / "api" / "openapi.yaml").read_text())
-SCHEMAS = SPEC["components"]["schemas"]
-METHODS = ("get", "put", "post", "patch", "delete")
-
-
-def resolve(node):
-    while isinstance(node, dict) and "$ref" in node:
-        target = SPEC
-        for part in node["$ref"].removeprefix("#/").split("/"):
-            target = target[part]
-        node = target
-    return node
-
-
-class Operation:
-    def __init__(self, path, method, node, shared):
-        self.path, self.method, self.node = path, method.upper(), node
-        self.parameters = [resolve(p) for p in shared + node.get("parameters", [])]
-        self.id = node["operationId"]
-
-    def response(self, status):
-        for key in (str(status), f"{status // 100}XX"):
-            if key in self.node["responses"]:
-                return resolve(self.node["responses"][key])
-        raise AssertionError(f"{self.id}: {status} is not described")
-
-
-OPERATIONS = {o.id: o for o in (
-    Operation(path, method, item[method], item.get("parameters", []))
-    for path, item in SPEC["paths"].items() for method in METHODS if method in item)}
-
-
-def check(schema, value):
-    """Against a schema of the description."""
-    whole = {"$schema": "https://json-schema.org/draft/2020-12/schema", "components": SPEC["components"], **schema}
-    jsonschema.Draft202012Validator(whole).validate(value)
-
-
-def fits(schema, value):
-    try:
-        check(schema, value)
-    except jsonschema.ValidationError:
-        return False
-    return True
-
-
-def as_parameter(schema, text):
-    """What a text in a query stands for."""
-    kind = resolve(schema).get("type")
-    return int(text) if kind == "integer" and re.fullmatch("-?[0-9]+", text) else text
-
-
-class Api:
-    """Calls operations by their names, and compares both ways with the description."""
-
-    def __init__(self, daemon):
-        self.daemon, self.driven = daemon, set()
-
-    def url(self, op, values, wrong):
-        known = {p["name"]: p for p in op.parameters if p["in"] in ("path", "query")}
-        needed = {name for name, p in known.items() if p.get("required")}
-        path, query = op.path, {}
-        for name, value in values.items():
-            if not wrong:
-                check(known[name]["schema"], as_parameter(known[name]["schema"], str(value)))
-            if name in known and known[name]["in"] == "path":
-                path = path.replace(f"{{{name}}}", urllib.parse.quote(value, safe=""))
-            else:
-                query[name] = value
-        assert wrong or needed <= set(values), f"{op.id} needs {needed}"
-        return path + ("?" + urllib.parse.urlencode(query) if query else "")
-
-    def body(self, op, body, wrong):
-        if body is None:
-            assert wrong or not op.node.get("requestBody", {}).get("required")
-            return None, {}
-        kind, media = next(iter(op.node["requestBody"]["content"].items()))
-        if isinstance(body, bytes):
-            return body, {"Content-Type": kind}
-        if not wrong:
-            check(media["schema"], body)
-        return json.dumps(body).encode(), {"Content-Type": kind}
-
-    def __call__(self, operation, /, body=None, status=200, wrong=False, headers=None, **values):
-        """wrong: what is sent is not as described, on purpose."""
-        op = OPERATIONS[operation]
-        self.driven.add(op.id)
-        data, more = self.body(op, body, wrong)
-        answer = self.daemon.request(op.method, self.url(op, values, wrong), body=data, headers={**more, **(headers or {})})
-        assert answer.status == status, (op.id, answer.status, answer.body[:500])
-        self.compare(op, answer)
-        return answer
-
-    def compare(self, op, answer):
-        described = op.response(answer.status)
-        assert answer.headers["x-request-id"]
-        if "content" not in described:
-            assert answer.body == b""
-            return
-        kind = answer.headers["content-type"].split(";")[0]
-        assert kind in described["content"], f"{op.id}: {kind} is not described"
-        media = described["content"][kind]
-        if kind == "application/json":
-            check(media["schema"], answer.json)
-        if answer.status >= 400:
-            code = answer.json["error"]["code"]
-            expected = resolve({"$ref": "#/components/schemas/ErrorCode"})["x-status"][code]
-            assert answer.status == expected or code == "invalid_request"
-        if "x-line" in media:
-            for line in answer.body.splitlines():
-                check(media["x-line"], json.loads(line))
-
-    def events(self, operation, /, body=None, **values):
-        """A stream of events; each that comes is compared."""
-        op = OPERATIONS[operation]
-        self.driven.add(op.id)
-        if body is not None:
-            self.body(op, body, False)
-        stream = self.daemon.events(op.method, self.url(op, values, False), body, timeout=30)
-        assert stream.status == 200 and stream.response.headers["content-type"] == "text/event-stream"
-        return Compared(stream, op.response(200)["content"]["text/event-stream"]["x-events"])
-
-
-class Compared:
-    def __init__(self, stream, described):
-        self.stream, self.described = stream, described
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.stream.close()
-
-    def __iter__(self):
-        return self
-
-    def __next__(self):
-        name, data = next(self.stream)
-        assert name in self.described, f"the event {name} is not described"
-        check(self.described[name], data)
-        return name, data
-
-    def until(self, wanted):
-        """The names of all events up to that one."""
-        names = []
-        for name, _ in self:
-            names.append(name)
-            if name == wanted:
-                return names
-        raise AssertionError(names)
 
 
 @pytest.fixture
@@ -609,6 +458,23 @@ def image_remove(api):
     api("image.remove", name="../x", status=400)
 
 
+def settings_put(api):
+    made = api("settings.put", {"set": {"limits.memory": "64m", "limits.pids": None, "network.block": ["a.example"]}}).json
+    assert made["version"] > 0
+    api("settings.put", {"version": 0, "if_version": made["version"]})
+    api("settings.put", {"version": 0, "if_version": made["version"]}, 409)
+    api("settings.put", {"text": "[limits]\nmemory = 64m\n", "dry_run": True})
+    api("settings.put", {"text": "[maximum]\n", "version": 0}, 400, wrong=True)
+    api("settings.put", {"text": "[serve]\nhost = x\n"}, 403)
+    api("settings.get")
+
+
+def settings_history(api):
+    settings_put(api)
+    page = api("settings.history", limit=1).json
+    api("settings.history", cursor=page["cursor"])
+
+
 def health(api):
     assert api("health").json["status"] == "ok"
 
@@ -647,8 +513,10 @@ SCENARIOS = {
     "file.read": file_read, "file.write": file_write, "file.remove": file_remove, "file.list": file_list,
     "file.stat": file_stat, "file.mkdir": file_mkdir, "file.move": file_move, "file.pack": file_pack,
     "file.unpack": file_unpack, "file.watch": file_watch, "key.create": key_create, "key.list": key_list,
-    "workspace.diff": workspace, "workspace.read": workspace, "key.revoke": key_revoke, "runtime.list": runtime_list, "image.list": image_list, "image.pull": image_pull,
-    "image.remove": image_remove, "health": health, "events": events,
+    "workspace.diff": workspace, "workspace.read": workspace,
+    "key.revoke": key_revoke, "runtime.list": runtime_list, "image.list": image_list, "image.pull": image_pull,
+    "image.remove": image_remove, "settings.get": settings_put, "settings.put": settings_put,
+    "settings.history": settings_history, "health": health, "events": events,
     "audit.list": audit_list, "metrics": metrics, "openapi": openapi,
 }
 

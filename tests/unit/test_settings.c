@@ -317,12 +317,12 @@ static void shows_origins(void **state)
 	(void)state;
 	settings_init(&s);
 	settings_show(&s, count_origin, n);
-	assert_int_equal(n[0], 2 * n_limit_rows + 36);
+	assert_int_equal(n[0], 2 * n_limit_rows + 37);
 	assert_int_equal(n[1], 0);
 	parse(&s, "F", "[limits]\nmemory=1g\n[mounts]\nread=/a\nread=/b\n");
 	n[0] = 0;
 	settings_show(&s, count_origin, n);
-	assert_int_equal(n[0], 2 * n_limit_rows + 38);
+	assert_int_equal(n[0], 2 * n_limit_rows + 39);
 	assert_int_equal(n[1], 3);
 }
 
@@ -409,6 +409,7 @@ static void example_is_true(void **state)
 	assert_int_equal(all.network_idle_timeout, s.network_idle_timeout);
 	assert_memory_equal(all.tiers, s.tiers, sizeof(s.tiers));
 	assert_int_equal(all.serve_max_runs, s.serve_max_runs);
+	assert_int_equal(all.serve_settings, s.serve_settings);
 	assert_int_equal(all.serve_queue, s.serve_queue);
 	assert_int_equal(all.serve_queue_per_key, s.serve_queue_per_key);
 	assert_int_equal(all.serve_wait, s.serve_wait);
@@ -532,7 +533,8 @@ static void loads_in_order(void **state)
 static void loads_text(void **state)
 {
 	_cleanup_(settings_done) struct settings s, again;
-	_cleanup_(buf_done) struct buf text = BUF(10000), small = BUF(10);
+	_cleanup_(buf_done) struct buf parts = BUF(10000), small = BUF(10);
+	char place[512];
 	struct cay_error err;
 
 	(void)state;
@@ -542,14 +544,17 @@ static void loads_text(void **state)
 	(void)setenv("CAY_CONFIG", named, 1);
 	settings_init(&s);
 	settings_init(&again);
-	assert_int_equal(settings_load_text(&s, &text, &err), 0);
-	assert_non_null(strstr(buf_str(&text), "read=/a\n[limits]\npids=8\n"));
-	parse(&again, "F", buf_str(&text));
+	assert_int_equal(settings_load_parts(&s, &parts, &err), 0);
+	assert_int_equal(settings_add_part(&parts, SETTINGS_DEFAULT, "[limits]\ndisk=1g\n"), 0);
+	assert_int_equal(settings_parse_parts(&again, &parts, &err), 0);
+	(void)snprintf(place, sizeof(place), "%s:2", named);
+	assert_string_equal(settings_origin(&again, "limits.pids"), place);
+	assert_string_equal(settings_origin(&again, "limits.disk"), "default");
 	assert_int_equal(again.limits.pids, 8);
 	assert_int_equal(again.mount_read.len, s.mount_read.len);
-	assert_int_equal(settings_load_text(&s, &small, &err), -1);
+	assert_int_equal(settings_load_parts(&s, &small, &err), -1);
 	assert_int_equal(chmod(named, 0666), 0);
-	assert_int_equal(settings_load_text(&s, &text, &err), geteuid() == 0 ? -1 : 0);
+	assert_int_equal(settings_load_parts(&s, &parts, &err), geteuid() == 0 ? -1 : 0);
 }
 
 static void check_load(const char *file, const char *words)

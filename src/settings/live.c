@@ -1,0 +1,203 @@
+#include "settings/live.h"
+
+#include "base/attr.h"
+#include "core/limit.h"
+#include "settings/rows.h"
+#include "settings/value.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+/* What is not here takes a file. */
+static const struct live_row {
+	const char *section, *key; /* NULL: all of them */
+	enum live_rule rule;
+} rows[] = {
+	{"limits", NULL, LIVE_ANY}, /* what is asked for is held to [maximum] all the same */
+	{"maximum", NULL, LIVE_LESS},         {"isolation", NULL, LIVE_LESS},
+	{"engine", NULL, LIVE_LESS},          {"network", "mode", LIVE_LESS},
+	{"network", "block", LIVE_ANY}, /* blocks more */
+	{"tier", "network", LIVE_LESS},       {"serve", "mode", LIVE_LESS},
+	{"serve", "max_runs", LIVE_ANY}, /* these are the api's own to keep */
+	{"serve", "max_sandboxes", LIVE_ANY}, {"serve", "queue", LIVE_ANY},
+	{"serve", "queue_per_key", LIVE_ANY}, {"serve", "wait", LIVE_ANY},
+	{"serve", "history_days", LIVE_ANY},  {"serve", "history_size", LIVE_ANY},
+	{"serve", "audit_days", LIVE_ANY},    {"images", "alias", LIVE_ANY},
+	{"language", "prefer", LIVE_ANY},     {"language", "image", LIVE_ANY},
+};
+
+const char *live_rule_name(enum live_rule r)
+{
+	static const char *const names[] = {
+		[LIVE_FILE] = "file", [LIVE_LESS] = "less", [LIVE_ANY] = "any"};
+
+	return names[r];
+}
+
+enum live_rule live_rule_of(const char *section, const char *key)
+{
+	for (const struct live_row *r = rows; r < rows + ARRAY_LEN(rows); r++)
+		if (strcmp(r->section, section) == 0 && (!r->key || strcmp(r->key, key) == 0))
+			return r->rule;
+	return LIVE_FILE;
+}
+
+struct checking {
+	const struct settings *base, *now;
+	struct cay_error *err;
+};
+
+static bool is_less(uint64_t now, uint64_t was)
+{
+	return was == 0 || (now != 0 && now <= was);
+}
+
+static bool row_is_less(const struct row *row, const void *now, const void *was)
+{
+	const char *is = (const char *)now + row->offset, *had = (const char *)was + row->offset;
+
+	if (row->kind == ROW_COUNT || row->kind == ROW_SIZE)
+		return is_less(*(const uint64_t *)(const void *)is,
+			       *(const uint64_t *)(const void *)had);
+	if (row->kind == ROW_BOOL)
+		return !*(const bool *)is || *(const bool *)had;
+	if (row->kind == ROW_NETWORK)
+		return *(const enum network_mode *)(const void *)is <=
+		       *(const enum network_mode *)(const void *)had;
+	if (row->kind == ROW_MODE)
+		return *(const enum mode *)(const void *)is >=
+		       *(const enum mode *)(const void *)had;
+	return false;
+}
+
+static bool key_is_less(const struct section *sec, size_t i, const void *now, const void *was)
+{
+	if (sec->rows)
+		return row_is_less(&sec->rows[i], now, was);
+	return is_less(limit_get(now, &limit_rows[i]), limit_get(was, &limit_rows[i]));
+}
+
+static void keep_value(void *ctx, const char *key _unused_, ssize_t index _unused_,
+		       const char *value)
+{
+	(void)snprintf(ctx, VALUE_SIZE, "%s", value);
+}
+
+/* at: where it was said. */
+static int check_key(struct checking *c, const struct section *sec, size_t i, const char *at,
+		     const void *now, const void *was)
+{
+	const char *key = section_key(sec, i);
+	enum live_rule rule = live_rule_of(sec->name, key);
+	char value[VALUE_SIZE] = "";
+
+	if (rule == LIVE_ANY || (rule == LIVE_LESS && key_is_less(sec, i, now, was)))
+		return 0;
+	if (rule == LIVE_FILE) {
+		(void)cay_fail(c->err, CAY_E_POLICY, 0,
+			       "%s: %s in [%s] can't be changed at run time", at, key, sec->name);
+		return cay_hint(c->err,
+				"write it into a settings file, and start the daemon again");
+	}
+	if (sec->rows)
+		value_show(was, &sec->rows[i], keep_value, value);
+	else
+		value_show_limit(was, &limit_rows[i], keep_value, value);
+	(void)cay_fail(c->err, CAY_E_POLICY, 0,
+		       "%s: %s in [%s] can only be narrowed at run time: the files say %s", at, key,
+		       sec->name, value);
+	return cay_hint(c->err, "write it into a settings file, and start the daemon again");
+}
+
+/* name: of the section, whole. */
+static int check_section(struct checking *c, const struct section *sec, const char *name,
+			 const void *now, const void *was)
+{
+	char full[128];
+
+	for (size_t i = 0; i < section_keys(sec); i++) {
+		const char *at;
+
+		(void)snprintf(full, sizeof(full), "%s.%s", name, section_key(sec, i));
+		at = settings_origin(c->now, full);
+		if (strncmp(at, LIVE_NAME ":", strlen(LIVE_NAME ":")) == 0 &&
+		    check_key(c, sec, i, at, now, was) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static int check_languages(struct checking *c, const struct section *sec)
+{
+	static const struct language_settings none;
+	char name[96];
+
+	for (size_t k = 0; k < c->now->n_languages; k++) {
+		const struct language_settings *now = &c->now->languages[k];
+		const struct language_settings *was = settings_language(c->base, now->name);
+
+		(void)snprintf(name, sizeof(name), "%s %s", sec->name, now->name);
+		if (check_section(c, sec, name, now, was ? was : &none) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static int check_tiers(struct checking *c, const struct section *sec)
+{
+	char name[96];
+
+	for (enum tier t = TIER_SANDBOX; t < TIERS; t++) {
+		(void)snprintf(name, sizeof(name), "%s %s", sec->name, tier_name(t));
+		if (check_section(c, sec, name, &c->now->tiers[t], &c->base->tiers[t]) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static int check_all(struct checking *c)
+{
+	int r = 0;
+
+	for (const struct section *sec = sections; sec < sections + n_sections && r == 0; sec++)
+		switch (sec->names) {
+		case SECTION_ALONE:
+			r = check_section(c, sec, sec->name, (const char *)c->now + sec->offset,
+					  (const char *)c->base + sec->offset);
+			break;
+		case SECTION_LANGUAGE:
+			r = check_languages(c, sec);
+			break;
+		case SECTION_TIER:
+			r = check_tiers(c, sec);
+			break;
+		}
+	return r;
+}
+
+/* Once with line numbers, to judge it, and once to be used. */
+static int judge(const struct buf *parts, const struct settings *base, const char *text,
+		 struct cay_error *err)
+{
+	_cleanup_(settings_done) struct settings now;
+	struct checking c = {.base = base, .now = &now, .err = err};
+
+	settings_init(&now);
+	if (settings_parse_parts(&now, parts, err) < 0 ||
+	    settings_parse(&now, LIVE_NAME, text, err) < 0)
+		return -1;
+	return check_all(&c);
+}
+
+int live_lay(const struct buf *parts, const struct settings *base, const char *text,
+	     int64_t version, struct settings *ret, struct cay_error *err)
+{
+	char origin[64];
+
+	settings_init(ret);
+	(void)snprintf(origin, sizeof(origin), "run time, version %lld", (long long)version);
+	if (judge(parts, base, text, err) < 0 || settings_parse_parts(ret, parts, err) < 0)
+		return -1;
+	return settings_parse_as(ret, LIVE_NAME, origin, text, err);
+}
