@@ -182,7 +182,7 @@ static const struct action *find_action(const char *name)
 static const struct option_row rows[] = {
 	{0, "files", NULL, "show: what the files of this machine say, whatever a daemon has",
 	 OPTION_STORE(struct ask, files)},
-	{0, "json", NULL, "show: an array of {section, key, value, origin}; set ...: the answer",
+	{0, "json", NULL, "show: an array of {section, key, value, origin}",
 	 OPTION_STORE(struct ask, json)},
 };
 
