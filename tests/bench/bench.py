@@ -7,6 +7,7 @@ run can be compared. The processes are timed by C programs (spawn_bench,
 launcher_bench), because Python's own way to start one is too coarse.
 """
 import argparse
+import collections
 import json
 import os
 import random
@@ -357,9 +358,7 @@ def over(rows, name, quantile):
     return rows[name][quantile] - rows["bare"][quantile]
 
 
-def targets_of(result):
-    """(what, figure by median, figure by p25, the most it may be, unit)"""
-    shot = result["one_shot"]
+def one_shot_targets(shot):
     true = shot["true"]
     yield ("one-shot /bin/true, over bare", over(true, "cay", "median") / 1e3,
            over(true, "cay", "p25") / 1e3, 3.0, "ms")
@@ -369,19 +368,23 @@ def targets_of(result):
         yield ("one-shot, of what bubblewrap adds",
                over(true, "cay", "median") / over(true, "bubblewrap", "median"),
                over(true, "cay", "p25") / over(true, "bubblewrap", "p25"), 0.6, "x")
-    if "launcher" in result:
-        rows, python = result["launcher"]["true"], result["launcher"]["python"]
-        yield ("launcher, fresh network, over bare", over(rows, "fresh", "median") / 1e3,
-               over(rows, "fresh", "p25") / 1e3, 1.2, "ms")
-        yield ("launcher, pooled network, over bare", over(rows, "pooled", "median") / 1e3,
-               over(rows, "pooled", "p25") / 1e3, 0.6, "ms")
-        yield ("launcher, whole island made ahead, over bare", over(rows, "ahead", "median") / 1e3,
-               over(rows, "ahead", "p25") / 1e3, 0.6, "ms")
-        for mode in ("fresh", "pooled", "ahead"):
-            yield (f"launcher, {mode}, Python to bare",
-                   python[mode]["median"] / python["bare"]["median"],
-                   python[mode]["p25"] / python["bare"]["p25"], 1.10, "x")
-    rows = result["tax"]
+
+
+def launcher_targets(launcher):
+    rows, python = launcher["true"], launcher["python"]
+    yield ("launcher, fresh network, over bare", over(rows, "fresh", "median") / 1e3,
+           over(rows, "fresh", "p25") / 1e3, 1.2, "ms")
+    yield ("launcher, pooled network, over bare", over(rows, "pooled", "median") / 1e3,
+           over(rows, "pooled", "p25") / 1e3, 0.6, "ms")
+    yield ("launcher, whole island made ahead, over bare", over(rows, "ahead", "median") / 1e3,
+           over(rows, "ahead", "p25") / 1e3, 0.6, "ms")
+    for mode in ("fresh", "pooled", "ahead"):
+        yield (f"launcher, {mode}, Python to bare",
+               python[mode]["median"] / python["bare"]["median"],
+               python[mode]["p25"] / python["bare"]["p25"], 1.10, "x")
+
+
+def tax_targets(rows):
     # No measurable tax on computing: 3 % is what two bare runs differ by.
     for what, label, most in (("cpu", "CPU-bound loop to bare", 1.03),
                               ("own file", "open/read/close in /workspace to bare", 1.2),
@@ -390,25 +393,29 @@ def targets_of(result):
             continue
         yield (label, rows["cay"][what]["median"] / rows["bare"][what]["median"],
                rows["cay"][what]["p25"] / rows["bare"][what]["p25"], most, "x")
-    if "density" in result:
-        gone = result["density"]["end_us"] / 1e6
-        yield ("density: all islands gone", gone, gone, 2.0, "s")
-    failed = sum(row["failed"] for row in result["abuse"]["cay"].values())
+
+
+def density_targets(density):
+    gone = density["end_us"] / 1e6
+    yield ("density: all islands gone", gone, gone, 2.0, "s")
+
+
+def abuse_targets(rows):
+    failed = sum(row["failed"] for row in rows["cay"].values())
     yield ("runs that failed beside bombs", failed, failed, 0, "")
-    if "serve" in result:
-        yield from serve.targets_of(result["serve"])
-    if "egress" in result:
-        yield from egress.targets_of(result["egress"])
-    if "images" in result:
-        yield from images.targets_of(result["images"])
-    if "warm" in result:
-        yield from warm.targets_of(result["warm"])
-    if result.get("contexts"):
-        yield from contexts.targets_of(result["contexts"])
-    foot = result["footprint"]
+
+
+def footprint_targets(foot):
     yield ("on disk", foot["bytes"] / 1e6, foot["bytes_stripped"] / 1e6, 1.5, "MB")
     yield ("resident, at most", foot["peak_rss"] / 1e6, foot["peak_rss"] / 1e6, 3.0, "MB")
     yield ("shared libraries", len(foot["shared_libraries"]), len(foot["shared_libraries"]), 0, "")
+
+
+def targets_of(result):
+    """(what, figure by median, figure by p25, the most it may be, unit)"""
+    for name, part in PARTS.items():
+        if result.get(name):
+            yield from part.targets(result[name])
 
 
 def judge(result):
@@ -432,10 +439,14 @@ def print_phases(rows):
             print(f"  {mode}: where it goes, us at p25: {parts}")
 
 
-def print_launcher(result):
-    if "launcher" not in result:
-        return
-    launcher = result["launcher"]
+def print_one_shot(shot):
+    print_times("one-shot, /bin/true, ms", shot["true"])
+    print_times("one-shot, Python print(42), ms", shot["python"])
+    print("  bubblewrap is told to show the same files; it sets no cgroups, seccomp, Landlock\n"
+          "  or time namespace, and reads nothing back")
+
+
+def print_launcher(launcher):
     print_times("resident launcher, /bin/true, ms", launcher["true"])
     print_phases(launcher["true"])
     print_times("resident launcher, Python, ms", launcher["python"])
@@ -445,10 +456,7 @@ def print_launcher(result):
             print(f"  {name:<32}" + "".join(f"{v:9.0f}" for v in row.values()))
 
 
-def print_density(result):
-    if "density" not in result:
-        return
-    d = result["density"]
+def print_density(d):
     print(f"\n{'islands alive at once':<34}{'p25':>9}{'median':>9}  ms to make the next one")
     for n, row in d["cost_at"].items():
         print(f"  {n:<32}{row['p25'] / 1e3:9.2f}{row['median'] / 1e3:9.2f}")
@@ -465,32 +473,36 @@ def print_tax(tax):
         print(f"  {what:<32}{bare['median']:9.1f}{cells}")
 
 
-def print_report(result):
-    print_times("one-shot, /bin/true, ms", result["one_shot"]["true"])
-    print_times("one-shot, Python print(42), ms", result["one_shot"]["python"])
-    print("  bubblewrap is told to show the same files; it sets no cgroups, seccomp, Landlock\n"
-          "  or time namespace, and reads nothing back")
-    for name, why in result["not_measured"].items():
-        print(f"  {name}: not measured: {why}")
-    print_launcher(result)
-    print_tax(result["tax"])
-    print_density(result)
-    abuse.print_table(result["abuse"])
-    if "serve" in result:
-        serve.print_table(result["serve"])
-    if "egress" in result:
-        egress.print_table(result["egress"])
-    if "images" in result:
-        images.print_table(result["images"])
-    if "warm" in result:
-        warm.print_table(result["warm"])
-    if result.get("contexts"):
-        contexts.print_table(result["contexts"])
-    foot = result["footprint"]
+def print_footprint(foot):
     print(f"\ncay: {foot['bytes'] / 1e3:.0f} kB on disk ({foot['bytes_stripped'] / 1e3:.0f} kB "
           f"stripped), {foot['peak_rss'] / 1e6:.2f} MB resident at most, an island's init "
           f"{foot['init_rss'] / 1e6:.2f} MB; shared libraries: "
           f"{', '.join(foot['shared_libraries']) or 'none'}")
+
+
+# What is measured, in this order: by a method of Bench, whose name is the result's.
+Part = collections.namedtuple("Part", "print targets")
+PARTS = {
+    "one_shot": Part(print_one_shot, one_shot_targets),
+    "launcher": Part(print_launcher, launcher_targets),
+    "tax": Part(print_tax, tax_targets),
+    "footprint": Part(print_footprint, footprint_targets),
+    "density": Part(print_density, density_targets),
+    "abuse": Part(abuse.print_table, abuse_targets),
+    "serve": Part(serve.print_table, serve.targets_of),
+    "egress": Part(egress.print_table, egress.targets_of),
+    "images": Part(images.print_table, images.targets_of),
+    "warm": Part(warm.print_table, warm.targets_of),
+    "contexts": Part(contexts.print_table, contexts.targets_of),
+}
+
+
+def print_report(result):
+    for name, part in PARTS.items():
+        if result.get(name):
+            part.print(result[name])
+    for name, why in result["not_measured"].items():
+        print(f"  {name}: not measured: {why}")
     print(f"\n{'target':<46}{'median':>9}{'p25':>9}{'at most':>9}")
     for row in result["targets"]:
         print(f"  {row['target']:<44}{row['median']:9.2f}{row['p25']:9.2f}{row['most']:9.2f} "
@@ -503,6 +515,7 @@ def print_report(result):
 def parse_args():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="half a minute instead of three")
+    parser.add_argument("--only", action="append", choices=PARTS, help="nothing else; may be repeated")
     parser.add_argument("--cay", type=Path, default=ROOT / "build/cay")
     parser.add_argument("--tools", type=Path, default=ROOT / "build-bench/tests/bench",
                         help="where spawn_bench and launcher_bench are")
@@ -526,17 +539,9 @@ def main():
         os.chmod(scratch, 0o755)
         bench = Bench(args, Path(scratch))
         bench.find_peers()
-        bench.one_shot()
-        bench.launcher()
-        bench.tax()
-        bench.footprint()
-        bench.density()
-        bench.abuse()
-        bench.serve()
-        bench.egress()
-        bench.images()
-        bench.warm()
-        bench.contexts()
+        for part in PARTS:
+            if not args.only or part in args.only:
+                getattr(bench, part)()
     result = bench.result
     result["not_measured"] = bench.skipped
     result["targets"] = judge(result)
