@@ -114,10 +114,11 @@ static void prepare(struct row *row, const char *socket)
 		if (connection < 0 || !row->request)
 			die(socket, NULL);
 	}
-	if (row->way == WAY_LAUNCHER &&
-	    (service.sock >= 0 || service_python(row->words[0], &spec, &err) < 0 ||
-	     service_start(&spec, &service, &err) < 0))
-		die(row->times.name, service.sock >= 0 ? "a second launcher" : err.text);
+	if (row->way == WAY_LAUNCHER && service.sock >= 0)
+		die(row->times.name, "a second launcher");
+	if (row->way == WAY_LAUNCHER && (service_python(row->words[0], &spec, &err) < 0 ||
+					 service_start(&spec, &service, &err) < 0))
+		die(row->times.name, err.text);
 }
 
 static enum way way_of(const char *word)

@@ -238,6 +238,22 @@ static void one_that_is_kept_stays(void **state _unused_)
 	assert_non_null(zygote_find(&l, &kind));
 }
 
+/* Of what is named islands are ready for good, and so is who bears them. */
+static void one_whose_islands_are_named_is_kept(void **state _unused_)
+{
+	struct cay_error err;
+
+	kind.kept = false;
+	wanted = realloc(wanted, wanted->size + sizeof("default"));
+	assert_non_null(wanted);
+	memcpy((char *)wanted + wanted->size, "default", sizeof("default"));
+	wanted->warm = (uint32_t)(wanted->size - sizeof(*wanted));
+	wanted->size += (uint32_t)sizeof("default");
+	assert_ptr_equal(zygote_kind_of(&l, wanted), &kind);
+	assert_int_equal(shelves_name(&l, wanted, 1, clock_now_ms(), &err), 0);
+	assert_true(kind.kept && l.zygote_news);
+}
+
 static void none_is_started_without_room(void **state _unused_)
 {
 	bool news;
@@ -301,6 +317,7 @@ int main(void)
 		FERTILE_TEST(no_more_are_borne_than_may_be),
 		TEST(one_that_nobody_wants_goes),
 		TEST(one_that_is_kept_stays),
+		TEST(one_whose_islands_are_named_is_kept),
 		TEST(none_is_started_without_room),
 		TEST(one_that_takes_too_much_goes),
 		TEST(the_unused_gives_way),

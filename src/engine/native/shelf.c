@@ -191,6 +191,10 @@ int shelves_name(struct launcher *l, const struct plan *like, size_t n, int64_t 
 		return cay_fail(err, CAY_E_AT_CAPACITY, 0, "too many kinds of islands are kept");
 	f->least = n;
 	f->failed = false;
+	if (kind && !zygote_kind_waits(kind)) {
+		kind->kept = true; /* who is to bear them is there for good, too */
+		l->zygote_news = true;
+	}
 	return 0;
 }
 
