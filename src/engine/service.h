@@ -15,7 +15,8 @@
  *            given; then EXITED; or FAILED.
  *   KILL     ends one command, or with command 0 the whole island, for a cause.
  *   INTERRUPT  SIGINT for the process group of one command. No answer.
- *   FREEZE, THAW, USAGE   Answer: USAGE, or FAILED.
+ *   FREEZE, THAW, USAGE   Answer: USAGE, or FAILED. USAGE of a command is of that alone, with its
+ *            number; of one that has ended there is none but its EXITED.
  *   AHEAD    islands like this one are kept ready for good, `command` of them at least. Of what is
  *            asked for again and again some are anyway.
  *   DISCARD  removes the kept workspaces whose names follow (char[ID_SIZE] each).

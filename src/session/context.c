@@ -3,10 +3,12 @@
 #include "base/attr.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/json.h"
 #include "core/limits.h"
 #include "policy/plan.h"
 #include "session/job.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,14 +34,22 @@ static void stop_asking(struct context *c)
 	c->prompt = NULL;
 }
 
-/*
- * One that comes when a cell has only just been sent may find its driver not yet at it, which is
- * deaf between cells: it is said once more.
- */
+/* Its driver may not be at it yet: it was sent just now, or just before a pause that just ended. */
+static bool has_just_begun(const struct context *c)
+{
+	const struct contexts *all = c->all;
+
+	return clock_ms_since(c->begun_ns) < BEGIN_MS ||
+	       (all->frozen_ns > c->begun_ns &&
+		all->frozen_ns - c->begun_ns < (uint64_t)BEGIN_MS * 1000000 &&
+		clock_ms_since(all->thawed_ns) < AGAIN_MS + BEGIN_MS);
+}
+
+/* Between cells a driver is deaf: it is said once more. */
 static void interrupt(struct context *c)
 {
 	islands_interrupt(c->all->ref, c->command);
-	if (clock_ms_since(c->begun_ns) < BEGIN_MS)
+	if (has_just_begun(c))
 		(void)loop_after(loop_of(c), &c->again, BEGIN_MS);
 }
 
@@ -79,8 +89,50 @@ static void forget_process(struct context *c)
 	context_io_take(c, true);
 	loop_cancel(loop_of(c), &c->starting);
 	c->command = 0;
+	c->unanswered = 0;
+	c->cpu_ms = 0;
 	c->state = CONTEXT_ENDED;
 	c->start[0] = '\0';
+}
+
+/* Of what the process has taken, what is the cell's. False: it is not known. */
+static bool note_usage(struct context *c, const struct usage *all, struct usage *ret)
+{
+	if (!all || isnan(all->cpu_ms))
+		return false;
+	*ret = (struct usage){.memory_peak_bytes = all->memory_peak_bytes};
+	/* Whole microseconds, as they were. */
+	if (all->cpu_ms > c->cpu_ms)
+		ret->cpu_ms = (double)(int64_t)(1e3 * (all->cpu_ms - c->cpu_ms) + 0.5) / 1e3;
+	c->cpu_ms = all->cpu_ms;
+	return true;
+}
+
+static void settle_done(struct context *c)
+{
+	c->measures = false;
+	if (c->state == CONTEXT_BUSY)
+		c->state = CONTEXT_IDLE;
+	c->n_cells++;
+	c->last_used_ms = clock_wall_ms();
+	json_free(c->done_exception);
+	c->done_exception = NULL;
+}
+
+/* A cell that is done: all: what the process has taken, or NULL. */
+static void conclude(struct context *c, const struct usage *all)
+{
+	_cleanup_(json_freep) struct json *exception = take_ptr(&c->done_exception);
+	struct usage used;
+	const struct cell_end e = {.done = true,
+				   .exit_code = c->done_code,
+				   .exception = exception,
+				   .cause = c->cause,
+				   .usage = note_usage(c, all, &used) ? &used : NULL};
+
+	settle_done(c);
+	end_cell(c, &e);
+	go_on(c);
 }
 
 /* With it all its cells end: those that wait were meant for what it remembered. */
@@ -88,6 +140,8 @@ static void end_cells(struct context *c, const struct cell_end *e)
 {
 	const struct cell_end waiting = {.status = -1, .cause = CAUSE_CANCELLED, .lost = true};
 
+	if (c->measures)
+		conclude(c, NULL);
 	if (c->cells && c->cells->prepared)
 		end_cell(c, e);
 	while (c->cells)
@@ -160,15 +214,18 @@ static void on_asked(struct channel *ch, const char *prompt, bool password)
 static void on_done(struct channel *ch, int exit_code, const struct json *exception)
 {
 	struct context *c = of(ch);
-	const struct cell_end e = {
-		.done = true, .exit_code = exit_code, .exception = exception, .cause = c->cause};
+	struct cay_error unused;
 
 	context_io_take(c, false); /* all it printed was written before */
-	c->state = CONTEXT_IDLE;
-	c->n_cells++;
-	c->last_used_ms = clock_wall_ms();
-	end_cell(c, &e);
-	go_on(c);
+	stop_timers(c);
+	stop_asking(c);
+	c->measures = true;
+	c->done_code = exit_code;
+	c->done_exception = exception ? json_ref(exception) : NULL;
+	if (islands_measure(c->all->ref, c->command, &unused) == 0)
+		c->unanswered++;
+	else
+		conclude(c, NULL);
 }
 
 /* Of a process that has ended we hear by its report, also where it only closed the channel. */
@@ -210,6 +267,8 @@ static void on_grace(struct loop_timer *t)
 /* An interpreter that has only begun to start has nothing to lose. */
 static void break_off(struct context *c, enum cause cause, bool harsh)
 {
+	if (c->measures)
+		return; /* it is over */
 	if (c->cause == CAUSE_NONE)
 		c->cause = cause;
 	loop_cancel(loop_of(c), &c->deadline);
@@ -393,10 +452,12 @@ void cell_cancel(struct cell *cell, enum cause cause, bool harsh)
 bool cell_leave(struct cell *cell)
 {
 	struct context *c = cell->context;
-	bool runs = is_under_way(cell);
+	bool runs = is_under_way(cell) && !c->measures;
 
 	if (!c)
 		return false;
+	if (c->measures && c->cells == cell)
+		settle_done(c);
 	if (runs) {
 		kill_process(c, CAUSE_CANCELLED);
 		forget_process(c); /* what is in its pipes is this cell's */
@@ -440,9 +501,13 @@ static void describe_end(struct context *c, const struct service_report *r)
 static void on_process_exited(struct context *c, const struct service_report *r)
 {
 	struct cell_end e = {.status = r->status, .lost = true};
+	struct usage used;
 	bool ran;
 
 	channel_take_rest(&c->channel);
+	if (c->measures)
+		conclude(c, &r->usage);
+	e.usage = note_usage(c, &r->usage, &used) ? &used : NULL;
 	ran = c->state != CONTEXT_IDLE;
 	e.cause = c->cause != CAUSE_NONE ? c->cause : (enum cause)r->cause;
 	e.why = c->why[0] ? c->why : NULL;
@@ -471,8 +536,20 @@ bool contexts_report(struct contexts *all, const struct service_report *r)
 	} else if (r->kind == REPORT_FAILED) {
 		forget_process(c);
 		fail_cells(c, &r->error);
+	} else if (r->kind == REPORT_USAGE && c->unanswered > 0 && --c->unanswered == 0 &&
+		   c->measures) {
+		conclude(c, &r->usage);
 	}
 	return true;
+}
+
+void contexts_freeze(struct contexts *all, bool frozen)
+{
+	if (frozen != all->frozen && frozen)
+		all->frozen_ns = clock_now_ns();
+	else if (frozen != all->frozen)
+		all->thawed_ns = clock_now_ns();
+	all->frozen = frozen;
 }
 
 void contexts_lost(struct contexts *all, const char *reason)
@@ -508,7 +585,7 @@ void context_init(struct context *c)
 
 int context_interrupt(struct context *c, struct cay_error *err)
 {
-	if (c->state != CONTEXT_BUSY)
+	if (c->state != CONTEXT_BUSY || c->measures)
 		return cay_fail(err, CAY_E_CONFLICT, 0, "nothing runs in the context %s", c->name);
 	if (c->all->frozen) {
 		(void)cay_fail(err, CAY_E_CONFLICT, 0, "the sandbox is paused");

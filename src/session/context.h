@@ -45,6 +45,8 @@ struct cell_end {
 	enum cause cause;
 	const char *why; /* it was ended because of what it said; or NULL */
 	bool lost;       /* what it remembered is gone */
+	/* CPU time and the peak of memory since the last one's end; NULL: not known. */
+	const struct usage *usage;
 };
 
 /* Only ended may be called from inside a function of this header. */
@@ -85,8 +87,11 @@ struct contexts {
 	const struct job_place *place;
 	struct island_ref *ref;
 	struct logs *logs;
-	bool frozen; /* nobody there hears anything: times that run out wait */
+	bool frozen;                   /* nobody there hears anything: times that run out wait */
+	uint64_t frozen_ns, thawed_ns; /* the last time */
 };
+
+void contexts_freeze(struct contexts *all, bool frozen);
 
 void contexts_done(struct contexts *all);
 

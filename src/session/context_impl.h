@@ -35,9 +35,15 @@ struct context {
 	char run[ID_SIZE];  /* the last one's id */
 	struct loop_timer next_turn, deadline, again, grace, starting;
 	uint64_t begun_ns; /* the cell */
-	enum cause cause;  /* why the cell is being ended */
-	bool unheard;      /* it was told so when nobody there heard anything */
-	bool fresh;        /* its first cell has not begun */
+	/* The cell is done, and what it took is being asked for. */
+	bool measures;
+	unsigned unanswered; /* questions of what the process took */
+	double cpu_ms;       /* that it had taken when the last cell ended */
+	int done_code;
+	struct json *done_exception;
+	enum cause cause; /* why the cell is being ended */
+	bool unheard;     /* it was told so when nobody there heard anything */
+	bool fresh;       /* its first cell has not begun */
 	char start[RESULT_START_SIZE];
 	struct isolation isolation;
 	char why[160];       /* what it said that it must not */

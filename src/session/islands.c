@@ -205,6 +205,14 @@ void islands_interrupt(struct island_ref *ref, uint32_t command)
 			  NULL, NO_RIDERS, &unused);
 }
 
+int islands_measure(struct island_ref *ref, uint32_t command, struct cay_error *err)
+{
+	return ask(ref->islands, early(ref),
+		   (struct service_request){
+			   .kind = SERVICE_USAGE, .island = ref->number, .command = command},
+		   NULL, NO_RIDERS, err);
+}
+
 int islands_ask(struct island_ref *ref, enum service_request_kind kind, struct cay_error *err)
 {
 	return ask(ref->islands, early(ref),

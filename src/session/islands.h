@@ -73,6 +73,9 @@ int islands_make(struct island_ref *ref, const struct plan *p, uint32_t flags,
 /* command 0: the island. What is gone already is no failure. */
 void islands_kill(struct island_ref *ref, uint32_t command, enum cause cause);
 
+/* SERVICE_USAGE of one command. */
+int islands_measure(struct island_ref *ref, uint32_t command, struct cay_error *err);
+
 /* SIGINT for a command's process group. */
 void islands_interrupt(struct island_ref *ref, uint32_t command);
 

@@ -114,6 +114,10 @@ static void cell_ended(struct cell *c, const struct cell_end *e)
 	}
 	if (e->done)
 		note_done(j, e->exit_code, e->exception);
+	if (e->usage) {
+		j->result.usage.cpu_ms = e->usage->cpu_ms;
+		j->result.usage.memory_peak_bytes = e->usage->memory_peak_bytes;
+	}
 	j->result.state_lost = e->lost;
 	if (e->why)
 		(void)snprintf(j->why, sizeof(j->why), "%s", e->why);
@@ -158,7 +162,7 @@ void job_cell_begin(struct job *j)
 	j->step = STEP_CELL;
 	j->reported = false;
 	j->command = 0;
-	j->result.usage.cpu_ms = NAN; /* its process is at many */
+	j->result.usage.cpu_ms = NAN; /* until it is over */
 	cell_prepared(&j->cell);
 }
 

@@ -293,7 +293,7 @@ static void on_usage(struct sandbox *s, const struct service_report *r)
 		s->state = SANDBOX_PAUSED;
 	if (w && w->kind == SERVICE_THAW)
 		s->state = SANDBOX_LIVE;
-	s->contexts.frozen = s->state == SANDBOX_PAUSED;
+	contexts_freeze(&s->contexts, s->state == SANDBOX_PAUSED);
 	if (was_paused != (s->state == SANDBOX_PAUSED))
 		sandbox_remember(s);
 	answer(s, NULL);

@@ -179,6 +179,18 @@ int command_cgroup_doors(const struct command_cgroup *m, int ret[COMMAND_DOORS])
 /* CPU time of all that was ever in it; 0 if it is not known. */
 uint64_t command_cgroup_cpu_ms(const struct command_cgroup *m);
 
+/*
+ * What it took until now (command_spent.c). peak_bytes: the most resident memory that one of its
+ * processes has had since this was last asked, or where the kernel can't be told to count anew,
+ * since it began. False: it is not known.
+ */
+struct command_spent {
+	uint64_t cpu_us;
+	uint64_t peak_bytes;
+};
+
+bool command_cgroup_spent(const struct command_cgroup *m, struct command_spent *ret);
+
 /* Ends all that is in it. It can't be used again. */
 void command_cgroup_kill(const struct command_cgroup *m);
 

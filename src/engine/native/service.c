@@ -24,6 +24,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -158,6 +159,22 @@ static int do_freeze(struct guest *g, bool on, struct cay_error *err)
 	return 0;
 }
 
+/* One that has ended has told of it, or is about to. */
+static void report_command_usage(const struct guest *g, uint32_t number)
+{
+	struct service_report r = {.kind = REPORT_USAGE, .island = g->number, .command = number};
+	const struct command *c = command_find(g, number);
+	struct command_spent spent;
+	bool known;
+
+	if (!c)
+		return;
+	known = command_cgroup_spent(&c->cgroup, &spent);
+	r.usage.cpu_ms = known ? (double)spent.cpu_us / 1e3 : NAN;
+	r.usage.memory_peak_bytes = spent.peak_bytes;
+	service_report(g->service, &r);
+}
+
 static void report_usage(struct guest *g)
 {
 	struct service_report r = {.kind = REPORT_USAGE, .island = g->number};
@@ -206,7 +223,9 @@ static int with_guest(struct service *s, const struct service_request *q, const 
 	default:
 		break;
 	}
-	if (r == 0)
+	if (r == 0 && q->kind == SERVICE_USAGE && q->command)
+		report_command_usage(g, q->command);
+	else if (r == 0)
 		report_usage(g);
 	return r;
 }
