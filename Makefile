@@ -43,7 +43,7 @@ integration: all build-test/build.ninja
 		tests/engine_calls
 	@CAY_BIN=$(CURDIR)/build/cay /usr/bin/python3 tests/steady.py \
 		tests/house tests/integration tests/conformance tests/api tests/serve tests/programs tests/egress tests/images \
-		tests/escape tests/faults tests/places tests/containers tests/vm tests/warm tests/context $(TESTS)
+		tests/escape tests/faults tests/places tests/containers tests/vm tests/warm tests/context tests/sdk $(TESTS)
 
 # The attacks alone, with a line about each; writes README's table of them.
 attacks: all

@@ -1,0 +1,1 @@
+"""Made of cay/_async by sdk/python/unasync."""
