@@ -5,29 +5,38 @@
 #include "api/request.h"
 #include "api/runs.h"
 #include "base/log.h"
+#include "policy/mode.h"
 #include "session/job.h"
+#include "session/sandbox.h"
 
 #include <stdio.h>
 
-int run_decide(const struct api *api, const struct run_ask *ask, struct mode_answer *ret,
+int run_decide(const struct api *api, const struct run_ask *ask, struct decision *ret,
 	       struct cay_error *err)
 {
+	const struct caller *c = ask->caller;
 	struct spec *spec = &ask->body->spec;
-	struct settings s = caller_settings(ask->caller, &api->settings);
-	struct mode_question q = mode_question(&s, &ask->caller->bounds, spec);
+	struct settings s = caller_settings(c, &api->settings);
+	struct mode_caller who = {.key = c->name,
+				  .key_id = c->viewer.owner.kind == OWNER_KEY ? c->viewer.owner.key
+									      : NULL};
+	struct mode_question q = mode_question(&s, &who, spec, &ask->body->labels);
+	struct mode_answer a;
 
-	*ret = (struct mode_answer){ENGINE_NATIVE, ""};
-	if (ask->on) /* a live sandbox is one, whatever the mode */
+	if (ask->on) { /* a live sandbox is one, whatever the mode */
+		*ret = mode_decision_live(&s, &ask->on->body->spec, NULL);
 		return 0;
-	if (mode_decide(&q, ret, err) < 0)
+	}
+	if (mode_decide(&q, &a, err) < 0)
 		return -1;
-	spec->engine = ret->engine;
-	return ret->engine == ENGINE_DIRECT ? mode_check_direct(ask->body, err) : 0;
+	spec->engine = a.engine;
+	*ret = mode_decision(&a, &s, spec, NULL);
+	return a.engine == ENGINE_DIRECT ? mode_check_direct(ask->body, err) : 0;
 }
 
-void run_direct_order(const struct mode_answer *a, const struct peer *peer, struct job_order *o)
+void run_direct_order(const struct decision *d, const struct peer *peer, struct job_order *o)
 {
-	o->reason = a->reason;
+	o->decision = *d;
 	o->peer = peer->local ? peer->fd : -1;
 }
 
@@ -38,8 +47,8 @@ void run_direct_log(const struct job_order *o, const struct peer *peer, const ch
 	if (o->engine->sandboxed)
 		return;
 	(void)snprintf(who, sizeof(who), "%u", peer->uid);
-	log_warning("asked for a run without a sandbox", "run", id, "reason", o->reason, "peer",
-		    peer->address, "uid", peer->local ? who : NULL);
+	log_warning("asked for a run without a sandbox", "run", id, "reason", o->decision.why,
+		    "peer", peer->address, "uid", peer->local ? who : NULL);
 }
 
 int run_direct_user(const struct api *api, const struct peer *peer, char *ret, size_t size,

@@ -5,8 +5,8 @@
  */
 #pragma once
 
+#include "core/decision.h"
 #include "core/error.h"
-#include "policy/mode.h"
 
 #include <stddef.h>
 
@@ -16,11 +16,11 @@ struct peer;
 struct run_ask;
 
 /* By policy/mode.h; from here on the spec's engine is what it comes to. */
-int run_decide(const struct api *api, const struct run_ask *ask, struct mode_answer *ret,
+int run_decide(const struct api *api, const struct run_ask *ask, struct decision *ret,
 	       struct cay_error *err);
 
 /* Puts it into the order; the peer's connection is borrowed. */
-void run_direct_order(const struct mode_answer *a, const struct peer *peer, struct job_order *o);
+void run_direct_order(const struct decision *d, const struct peer *peer, struct job_order *o);
 
 /* Into the daemon's log, where it has no sandbox. */
 void run_direct_log(const struct job_order *o, const struct peer *peer, const char *id);

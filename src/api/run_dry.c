@@ -41,15 +41,17 @@ struct json *run_dry_json(const struct job_order *o, const char *user)
 {
 	return dry_of(o->plan, o->has_runtime ? &o->runtime : NULL,
 		      &(struct dry_engine){.engine = o->engine,
-					   .reason = o->reason ? o->reason : "",
+					   .decision = &o->decision,
 					   .image = o->image,
 					   .user = user});
 }
 
-struct json *sandbox_dry_json(struct plan *p, const char *image)
+struct json *sandbox_dry_json(struct plan *p, const char *image, const struct decision *decision)
 {
 	p->argv.len = 0; /* what an island is tried with before it is anybody's */
 	return dry_of(p, NULL,
-		      &(struct dry_engine){
-			      .engine = &engine_native, .reason = "", .image = image, .user = ""});
+		      &(struct dry_engine){.engine = &engine_native,
+					   .decision = decision,
+					   .image = image,
+					   .user = ""});
 }

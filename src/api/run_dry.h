@@ -3,6 +3,7 @@
  */
 #pragma once
 
+struct decision;
 struct job_order;
 struct json;
 struct plan;
@@ -15,4 +16,4 @@ struct plan;
 struct json *run_dry_json(const struct job_order *o, const char *user);
 
 /* The same of a sandbox, which has no program: the plan has none either behind it. */
-struct json *sandbox_dry_json(struct plan *p, const char *image);
+struct json *sandbox_dry_json(struct plan *p, const char *image, const struct decision *decision);

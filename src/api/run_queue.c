@@ -101,6 +101,7 @@ static void conclude_cancelled(struct run_entry *e)
 	memcpy(r.sandbox, e->sandbox, sizeof(r.sandbox));
 	r.queued_ms = clock_ms_since(e->since_ns);
 	r.sandboxed = true; /* nothing of it has run */
+	r.decision = e->decision;
 	run_conclude(e, &r, NULL);
 	result_done(&r);
 }

@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "policy/tier.h"
 #include "session/quota.h"
 #include "session/sandbox.h"
 
@@ -272,7 +273,7 @@ static uint64_t cpu_left_ms(struct api *api, const struct owner *o, const struct
 }
 
 /* body is taken over. */
-static int make_order(struct api *api, const struct run_ask *ask, const struct mode_answer *mode,
+static int make_order(struct api *api, const struct run_ask *ask, const struct decision *decision,
 		      struct job_order *ret, struct cay_error *err)
 {
 	const struct caller *c = ask->caller;
@@ -280,19 +281,21 @@ static int make_order(struct api *api, const struct run_ask *ask, const struct m
 	uint64_t left_ms = cpu_left_ms(api, &c->viewer.owner, &c->quotas);
 	int r;
 
-	if (ask->on)
-		return sandbox_order(ask->on, ask->body, left_ms, ret, err);
+	if (ask->on) {
+		r = sandbox_order(ask->on, ask->body, left_ms, ret, err);
+		ret->decision = *decision;
+		return r;
+	}
 	if (left_ms && (s.maximum.cpu_time_ms == 0 || left_ms < s.maximum.cpu_time_ms))
 		s.maximum.cpu_time_ms = left_ms;
 	r = job_order_make(ret, &s, ask->body, NULL, err);
 	ret->settings = &api->settings; /* ours are gone in a moment */
-	run_direct_order(mode, ask->peer, ret);
+	run_direct_order(decision, ask->peer, ret);
 	return r;
 }
 
 /* ask's body is taken over. */
-static int prepare(struct run_entry *e, const struct run_ask *ask, const struct mode_answer *mode,
-		   struct cay_error *err)
+static int prepare(struct run_entry *e, const struct run_ask *ask, struct cay_error *err)
 {
 	struct job_order *o = &e->order;
 
@@ -305,7 +308,7 @@ static int prepare(struct run_entry *e, const struct run_ask *ask, const struct 
 		memcpy(e->record.id, id, sizeof(e->record.id));
 		return 0;
 	}
-	if (make_order(e->runs->api, ask, mode, o, err) < 0)
+	if (make_order(e->runs->api, ask, &e->decision, o, err) < 0)
 		return -1;
 	memcpy(e->record.id, o->plan->id, sizeof(e->record.id));
 	run_direct_log(o, ask->peer, e->record.id);
@@ -326,6 +329,7 @@ static int enter_sandbox(struct run_entry *e, struct cay_error *err)
 	r = sandbox_order(e->on, take_ptr(&e->body), cpu_left_ms(api, &e->record.owner, &e->quotas),
 			  &e->order, err);
 	e->order.queued_ms = queued_ms;
+	e->order.decision = e->decision;
 	return r;
 }
 
@@ -354,22 +358,26 @@ static int promise(struct api *api, struct run_entry *e, struct cay_error *err)
 	return e->record.background ? store_run_put(api->store, &e->record, err) : 0;
 }
 
-static int check(struct api *api, const struct run_ask *ask, struct mode_answer *ret,
+static int check(struct api *api, const struct run_ask *ask, struct decision *ret,
 		 struct cay_error *err)
 {
+	struct settings settings;
+
 	if (api->draining)
 		return cay_fail(err, CAY_E_AT_CAPACITY, 0, "the daemon is ending");
 	if (run_decide(api, ask, ret, err) < 0)
 		return -1;
-	return bounds_check(&ask->caller->bounds, &ask->body->spec, err);
+	if (bounds_check(&ask->caller->bounds, &ask->body->spec, err) < 0)
+		return -1;
+	settings = caller_settings(ask->caller, &api->settings);
+	return tier_check_limits(&ask->body->spec, &settings, err);
 }
 
 /* It begins, or waits for that. */
 static int set_out(struct api *api, struct run_entry *e, const struct run_ask *ask,
-		   const struct mode_answer *mode, struct cay_error *err)
+		   struct cay_error *err)
 {
-	if (prepare(e, ask, mode, err) < 0 ||
-	    (e->wait_ms ? run_wait(e, err) : run_begin(e, err)) < 0)
+	if (prepare(e, ask, err) < 0 || (e->wait_ms ? run_wait(e, err) : run_begin(e, err)) < 0)
 		return -1;
 	return promise(api, e, err);
 }
@@ -379,11 +387,11 @@ struct run_entry *run_start(struct api *api, const struct run_ask *ask, int64_t 
 {
 	const struct owner *o = &ask->caller->viewer.owner;
 	struct run_entry *e = NULL;
-	struct mode_answer mode;
+	struct decision decision;
 	uint64_t wait_ms;
 
 	*ret_retry_s = 1;
-	if (check(api, ask, &mode, err) < 0 ||
+	if (check(api, ask, &decision, err) < 0 ||
 	    run_admit(api, ask, &wait_ms, ret_retry_s, err) < 0) {
 		request_body_free(ask->body);
 		return NULL;
@@ -395,7 +403,8 @@ struct run_entry *run_start(struct api *api, const struct run_ask *ask, int64_t 
 	} else {
 		e->wait_ms = wait_ms;
 		e->counted = wait_ms == 0;
-		if (set_out(api, e, ask, &mode, err) == 0) {
+		e->decision = decision;
+		if (set_out(api, e, ask, err) == 0) {
 			entry_enter(e);
 			return e;
 		}
@@ -487,15 +496,15 @@ static int answer_dry(struct exchange *x, struct run_ask *ask, struct cay_error 
 {
 	_cleanup_(json_freep) struct json *j = NULL;
 	struct job_order order = {.script = SCRIPT_NONE};
-	struct mode_answer mode;
+	struct decision decision;
 	char user[USER_SIZE] = "";
 	int r;
 
-	if (check(api_of(x), ask, &mode, err) < 0) {
+	if (check(api_of(x), ask, &decision, err) < 0) {
 		request_body_free(ask->body);
 		return -1;
 	}
-	r = make_order(api_of(x), ask, &mode, &order, err);
+	r = make_order(api_of(x), ask, &decision, &order, err);
 	if (r == 0 && !order.engine->sandboxed)
 		r = run_direct_user(api_of(x), ask->peer, user, sizeof(user), err);
 	if (r == 0) {

@@ -32,6 +32,7 @@ struct run_entry {
 	/* Until it has begun: what it will be. In a sandbox that is decided when it begins. */
 	struct job_order order;
 	struct request_body *body;
+	struct decision decision;
 	struct key_quotas quotas;
 	bool counted; /* as one of those at once */
 	bool told;    /* of its start and output */

@@ -8,6 +8,7 @@
 #include "base/attr.h"
 #include "base/clock.h"
 #include "base/json.h"
+#include "policy/mode.h"
 #include "session/quota.h"
 #include "session/sandbox.h"
 #include "spec/fields.h"
@@ -140,7 +141,9 @@ static void answer_dry(struct exchange *x, struct request_body *body)
 	    sandbox_plan(api->sandboxes, &c->viewer.owner, &settings, body, &plan, &err) < 0) {
 		exchange_fail(x, &err);
 	} else {
-		j = sandbox_dry_json(plan, body->spec.image);
+		const struct decision decision = mode_decision_live(&settings, &body->spec, NULL);
+
+		j = sandbox_dry_json(plan, body->spec.image, &decision);
 		exchange_respond_json(x, 200, j);
 	}
 	free(plan);

@@ -68,6 +68,7 @@ static const struct option_row rows[] = {
 	 .set = spec_option_volume},
 	{0, "workspace", "SRC[:ACCESS]", "at /workspace: ro (default), rw or overlay",
 	 .set = spec_option_workspace},
+	{0, "tier", "TIER", "what the settings have for that tier", .set = spec_option_tier},
 	{0, "image", "IMAGE", "what the sandbox is made of (host)", .set = spec_option_image},
 	{0, "writable", NULL, "an image's files can be changed, for once",
 	 OPTION_STORE(struct spec, writable)},

@@ -221,6 +221,12 @@ int remote_request(const struct spec *s, enum request_place place, struct json *
 		json_set_bool(j, "cold", true);
 	if (s->allow_degraded)
 		json_set_bool(j, "allow_degraded", true);
+	if (s->mode != MODE_UNSAID)
+		json_set_str(j, "mode", mode_name(s->mode));
+	if (s->trusted)
+		json_set_bool(j, "trusted", true);
+	if (s->has_tier)
+		json_set_str(j, "tier", tier_name(s->tier));
 	if (s->engine == ENGINE_NATIVE)
 		json_set_str(j, "engine", spec_engine_name(s->engine));
 	*ret = take_ptr(&j);

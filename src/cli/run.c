@@ -22,6 +22,7 @@
 #include "engine/engine.h"
 #include "image/choose.h"
 #include "image/images.h"
+#include "policy/mode.h"
 #include "policy/plan.h"
 #include "spec/spec.h"
 
@@ -52,6 +53,11 @@ static OPTION_SETTER(set_put)
 static OPTION_SETTER(set_get)
 {
 	return transfers_add(&((struct run_options *)ctx)->spec.get, "--get", value, err);
+}
+
+static OPTION_SETTER(set_mode)
+{
+	return spec_set_mode(&((struct run_options *)ctx)->spec, value, err);
 }
 
 static OPTION_SETTER(set_engine)
@@ -100,6 +106,10 @@ static const struct option_row rows[] = {
 	{0, "image", "IMAGE", "what the island is made of (host)", .set = spec_option_image},
 	{0, "engine", "auto|native|direct", "auto (default); direct is no sandbox",
 	 .set = set_engine},
+	{0, "mode", "all|selective|off", "how much is sandboxed (all)", .set = set_mode},
+	{0, "trusted", NULL, "need not be sandboxed in mode selective",
+	 OPTION_STORE(struct spec, trusted)},
+	{0, "tier", "TIER", "what the settings have for that tier", .set = spec_option_tier},
 	{0, "writable", NULL, "an image's files can be changed, for once",
 	 OPTION_STORE(struct spec, writable)},
 	{0, "user", "root", "root on the island, nobody outside", .set = spec_option_user},
@@ -211,19 +221,30 @@ static int open_stdin(const struct run_options *q, const struct run_files *files
 	return 0;
 }
 
-static int choose_engine(const struct run_options *q, const struct settings *s,
-			 const struct engine **ret, struct cay_error *err)
+/* From here on the spec's engine is what policy comes to. */
+static int decide(struct run_options *q, const struct settings *s, struct decision *ret,
+		  struct cay_error *err)
 {
-	*ret = engine_get(q->spec.engine);
-	if (q->spec.engine == ENGINE_DIRECT && !s->allow_direct) {
+	const struct mode_caller who = {.own = true};
+	const struct mode_question question = mode_question(s, &who, &q->spec, NULL);
+	struct mode_answer a;
+
+	q->direct = question.engine == ENGINE_DIRECT;
+	if (mode_check_settings(s, err) < 0 || mode_decide(&question, &a, err) < 0)
+		return -1;
+	if (a.engine == ENGINE_DIRECT && !s->allow_direct) {
 		(void)cay_fail(err, CAY_E_POLICY, 0, "the direct engine is switched off");
 		return cay_hint(err, "[engine] direct = yes in the settings allows it");
 	}
-	if (q->spec.engine == ENGINE_DIRECT && q->spec.needs_sandbox) {
+	if (a.engine == ENGINE_DIRECT && q->spec.needs_sandbox) {
 		(void)cay_fail(err, CAY_E_UNSUPPORTED, 0, "%s: can't be had without a sandbox",
 			       q->spec.needs_sandbox);
-		return cay_hint(err, "leave it out, or --engine direct");
+		return cay_hint(err, "leave it out, or %s",
+				question.engine == ENGINE_DIRECT ? "--engine direct"
+								 : "ask for --mode all");
 	}
+	q->spec.engine = a.engine;
+	*ret = mode_decision(&a, s, &q->spec, NULL);
 	return 0;
 }
 
@@ -237,7 +258,7 @@ static int decide_script(struct run_options *q, struct run_files *f, struct cay_
 	return s->kind == SPEC_CODE ? script_of_code(s, &f->script, err) : 0;
 }
 
-static void describe(const struct run_options *q, const struct runtime *rt, const char *image,
+static void describe(const struct decision *decision, const struct runtime *rt, const char *image,
 		     const char *id, struct result *ret)
 {
 	(void)snprintf(ret->id, sizeof(ret->id), "%s", id);
@@ -245,8 +266,8 @@ static void describe(const struct run_options *q, const struct runtime *rt, cons
 		free(ret->image);
 		ret->image = strdup(image);
 	}
-	if (q->spec.engine == ENGINE_DIRECT)
-		ret->engine_reason = strdup("asked for by name: no sandbox");
+	ret->decision = *decision;
+	ret->engine_reason = strdup(decision_reason(decision));
 	if (rt) {
 		ret->language = strdup(rt->language->name);
 		ret->version = rt->version[0] ? strdup(rt->version) : NULL;
@@ -287,25 +308,24 @@ static int report(const struct run_options *q, struct output *o, struct result *
 }
 
 static int carry_out(struct run_options *q, const struct settings *settings,
-		     const struct runtime *rt, const struct image_choice *on,
-		     struct run_files *files, struct cay_error *err)
+		     const struct decision *decision, const struct runtime *rt,
+		     const struct image_choice *on, struct run_files *files, struct cay_error *err)
 {
 	_cleanup_(mount_rules_done) struct mount_rules rules = {0};
 	_cleanup_(result_done) struct result res = {0};
 	_cleanup_(fd_closep) int opened = -1, cancel = -1;
 	struct plan *plan = NULL;
-	const struct engine *engine;
+	const struct engine *engine = engine_get(q->spec.engine);
 	struct run run;
 	struct output out;
 	int r;
 
-	if (choose_engine(q, settings, &engine, err) < 0 ||
-	    plan_make(&q->spec, settings, rt, on->image, run_files_path(files), &plan, err) < 0)
+	if (plan_make(&q->spec, settings, rt, on->image, run_files_path(files), &plan, err) < 0)
 		return -1;
 	/* Rules cost a look at passwd: only where something is mounted. */
 	r = plan->n_mounts > 0 ? cli_mount_rules(settings, &rules, err) : 0;
 	if (r == 0 && q->dry_run) {
-		r = run_dry(plan, &rules, rt, on->name, engine, q->json, err);
+		r = run_dry(plan, &rules, rt, on->name, engine, decision, q->json, err);
 		free(plan);
 		return r;
 	}
@@ -325,7 +345,9 @@ static int carry_out(struct run_options *q, const struct settings *settings,
 	run.sink = output_sink(&out);
 	run_files_attach(files, &run, &res);
 	r = engine_run(engine, &run, &res, err);
-	describe(q, rt, on->name, plan->id, &res);
+	describe(decision, rt, on->name, plan->id, &res);
+	if (r == 0 && !engine->sandboxed && !q->direct)
+		cli_say("ran without a sandbox (%s)", decision->why);
 	if (r == 0)
 		r = report(q, &out, &res);
 	output_done(&out);
@@ -370,6 +392,7 @@ static int run_request(struct run_options *q, struct cay_error *err)
 	_cleanup_(run_files_done) struct run_files files = {0};
 	_cleanup_(run_changes_done) struct run_changes changes = RUN_CHANGES_NONE;
 	_cleanup_(image_choice_done) struct image_choice on = {0};
+	struct decision decision;
 	struct runtime rt;
 	bool has_runtime = q->spec.kind != SPEC_ARGV;
 	int code = 0, r;
@@ -380,7 +403,7 @@ static int run_request(struct run_options *q, struct cay_error *err)
 	r = run_remote(q, &code, err);
 	if (r <= 0)
 		return r < 0 ? -1 : code;
-	if (settings_load(&settings, err) < 0)
+	if (settings_load(&settings, err) < 0 || decide(q, &settings, &decision, err) < 0)
 		return -1;
 	if (choose(q, &settings, &on, &rt, err) < 0)
 		return -1;
@@ -390,7 +413,7 @@ static int run_request(struct run_options *q, struct cay_error *err)
 	files.changes = changes.asked ? &changes : NULL;
 	if (decide_script(q, &files, err) < 0)
 		return -1;
-	return carry_out(q, &settings, has_runtime ? &rt : NULL, &on, &files, err);
+	return carry_out(q, &settings, &decision, has_runtime ? &rt : NULL, &on, &files, err);
 }
 
 /* A whole run, its error told; returns the exit code. */

@@ -13,6 +13,7 @@ struct run_options {
 	const char *sandbox; /* NULL: on an island of its own */
 	const char *wait;    /* NULL: it was not said */
 	bool code_from_stdin;
+	bool direct; /* that engine was asked for by name */
 	bool json, dry_run, output_limited, watch;
 	bool diff, apply; /* of a workspace that is an overlay: show changes, bring them back */
 };

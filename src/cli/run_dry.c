@@ -105,15 +105,17 @@ static void print_words(const char *label, const struct plan *p, struct plan_lis
 }
 
 int run_dry(const struct plan *plan, const struct mount_rules *rules, const struct runtime *runtime,
-	    const char *image, const struct engine *engine, bool json, struct cay_error *err)
+	    const char *image, const struct engine *engine, const struct decision *decision,
+	    bool json, struct cay_error *err)
 {
 	if (json)
 		return print_json(
 			plan, rules, runtime,
 			&(struct dry_engine){
-				.engine = engine, .reason = "", .image = image, .user = ""},
+				.engine = engine, .decision = decision, .image = image, .user = ""},
 			err);
 	(void)printf("engine   %s\n", spec_engine_name(engine->id));
+	(void)printf("policy   %s\n", decision->why);
 	if (runtime)
 		(void)printf("runtime  %s %s (%s)\n", runtime->language->name, runtime->version,
 			     runtime->program);

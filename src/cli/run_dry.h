@@ -9,4 +9,5 @@
 
 /* image: what the island would be made of, by name. */
 int run_dry(const struct plan *plan, const struct mount_rules *rules, const struct runtime *runtime,
-	    const char *image, const struct engine *engine, bool json, struct cay_error *err);
+	    const char *image, const struct engine *engine, const struct decision *decision,
+	    bool json, struct cay_error *err);

@@ -107,6 +107,11 @@ OPTION_SETTER(spec_option_network)
 	return spec_set_network(ctx, value, err) < 0 ? cay_wrap(err, "--network") : 0;
 }
 
+OPTION_SETTER(spec_option_tier)
+{
+	return spec_set_tier(ctx, value, err) < 0 ? cay_wrap(err, "--tier") : 0;
+}
+
 OPTION_SETTER(spec_option_allow_domain)
 {
 	return spec_allow_domain(ctx, value, err) < 0 ? cay_wrap(err, "--allow-domain") : 0;

@@ -11,7 +11,7 @@
 option_setter spec_option_language, spec_option_env, spec_option_env_file, spec_option_stdin,
 	spec_option_limit, spec_option_wait, spec_option_volume, spec_option_workspace,
 	spec_option_workdir, spec_option_image, spec_option_user, spec_option_network,
-	spec_option_allow_domain, spec_option_block_domain;
+	spec_option_tier, spec_option_allow_domain, spec_option_block_domain;
 
 /* The API's name of the limit, for an option that may be called otherwise. */
 const char *spec_option_limit_name(const struct option_row *row);

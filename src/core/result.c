@@ -262,6 +262,7 @@ struct json *result_json(const struct result *r)
 	json_set(o, "usage", usage_json(&r->usage, r->queued_ms));
 	json_set_str(o, "engine", r->engine);
 	json_set_str(o, "engine_reason", r->engine_reason ? r->engine_reason : "");
+	json_set(o, "policy", decision_json(&r->decision));
 	json_set_str(o, "start", result_start(r));
 	json_set_str(o, "image", r->image);
 	json_set_str(o, "language", r->language);

@@ -5,6 +5,7 @@
 
 #include "base/strv.h"
 #include "core/capture.h"
+#include "core/decision.h"
 #include "core/egress.h"
 #include "core/event.h"
 #include "core/id.h"
@@ -121,6 +122,7 @@ struct result {
 	char sandbox[ID_SIZE]; /* "": an island of its own */
 	bool sandboxed;
 	struct isolation isolation;
+	struct decision decision; /* what policy said of it */
 	struct strv allow, block; /* the rules of its network */
 	struct egress_log egress; /* what became of its ways out */
 };

@@ -55,7 +55,8 @@ struct json *dry_json(const struct plan *p, const struct runtime *rt, const stru
 	enum network_mode mode = (enum network_mode)p->network;
 
 	json_set_str(plan, "engine", spec_engine_name(engine->id));
-	json_set_str(plan, "engine_reason", by->reason);
+	json_set_str(plan, "engine_reason", decision_reason(by->decision));
+	json_set(plan, "policy", decision_json(by->decision));
 	json_set_str(plan, "user", by->user[0] ? by->user : NULL);
 	json_set_bool(plan, "sandboxed", engine->sandboxed);
 	json_set_str(plan, "image", engine->sandboxed ? by->image : NULL);

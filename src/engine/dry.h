@@ -3,6 +3,7 @@
  */
 #pragma once
 
+#include "core/decision.h"
 #include "engine/engine.h"
 
 struct json;
@@ -10,9 +11,9 @@ struct json;
 /* By what it would be carried out. */
 struct dry_engine {
 	const struct engine *engine;
-	const char *reason; /* "": there is none */
-	const char *image;  /* what an island would be made of, by name */
-	const char *user;   /* not sandboxed: whom it would run as; "": not known, or it has one */
+	const struct decision *decision;
+	const char *image; /* what an island would be made of, by name */
+	const char *user;  /* not sandboxed: whom it would run as; "": not known, or it has one */
 };
 
 /*

@@ -1,11 +1,11 @@
 /*
  * mode.h: whether a run is sandboxed. By what the operator says and what is asked for,
- * never by what the code looks like. Pure.
+ * never by what the code looks like. Pure. docs/policy-table.txt has all there is to it.
  */
 #pragma once
 
+#include "core/decision.h"
 #include "core/error.h"
-#include "policy/bounds.h"
 #include "settings/settings.h"
 #include "spec/request.h"
 #include "spec/spec.h"
@@ -16,15 +16,23 @@ struct mode_question {
 	enum mode allowed; /* the operator's word */
 	enum mode asked;   /* the request's own; MODE_UNSAID */
 	enum spec_engine engine;
-	bool trusted;    /* the request says so */
-	bool shell;      /* it is for a shell */
-	bool network;    /* and gets a network */
-	bool key_direct; /* the key's bounds have the engine direct */
+	bool trusted;             /* the request says so */
+	bool shell;               /* it is for a shell */
+	bool network;             /* and gets a network */
+	const char *risk;         /* the operator's rule that it falls under; NULL: none */
+	bool key_direct;          /* the key's bounds have the engine direct */
+	const char *tier_without; /* a tier that has no engine direct; NULL: there is none */
+	bool scope;               /* it belongs into a scope's sandbox */
+	bool own;                 /* by who asks, with nobody's rights but that one's: no daemon */
 };
 
+#define MODE_REASON_SIZE 200
+
 struct mode_answer {
-	enum spec_engine engine; /* ENGINE_NATIVE or ENGINE_DIRECT */
-	const char *reason;      /* static, for the result; "" where there is nothing to say */
+	enum spec_engine engine; /* never ENGINE_AUTO */
+	enum mode mode;          /* in force: the stricter of both */
+	/* For the result; "" where everything is sandboxed and nobody asked for more. */
+	char reason[MODE_REASON_SIZE];
 };
 
 /*
@@ -33,9 +41,23 @@ struct mode_answer {
  */
 int mode_decide(const struct mode_question *q, struct mode_answer *ret, struct cay_error *err);
 
-/* The question that a request of a caller with these bounds is; s may be a copy for the caller. */
-struct mode_question mode_question(const struct settings *s, const struct bounds *b,
-				   const struct spec *spec);
+/* Who asks, beside what the settings know (settings.key). NULL: no key. */
+struct mode_caller {
+	const char *key, *key_id;
+	bool own;
+};
+
+/* The question that a request is. s is the caller's copy; labels may be NULL. */
+struct mode_question mode_question(const struct settings *s, const struct mode_caller *caller,
+				   const struct spec *spec, const struct strv *labels);
+
+/* What was decided, in words that are never missing. scope may be NULL. */
+struct decision mode_decision(const struct mode_answer *a, const struct settings *s,
+			      const struct spec *spec, const char *scope);
+
+/* The same for what runs in a sandbox that lives on, which is one whatever the mode. */
+struct decision mode_decision_live(const struct settings *s, const struct spec *sandbox,
+				   const char *scope);
 
 /*
  * Whether all that is asked for can be had without a sandbox; else CAY_E_UNSUPPORTED that

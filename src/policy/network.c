@@ -70,14 +70,14 @@ static int check_mode(enum network_mode m, const struct spec *spec, const struct
 		(void)above(err, m, "the operator's", "", s->network_mode);
 		return cay_hint(err, "[network] mode in the settings says the most there can be");
 	}
-	if (spec->has_tier && m > s->tiers[spec->tier]) {
+	if (spec->has_tier && m > s->tiers[spec->tier].network) {
 		(void)above(err, m, "what the request's tier brings: ", tier_name(spec->tier),
-			    s->tiers[spec->tier]);
+			    s->tiers[spec->tier].network);
 		return cay_hint(err, "ask for another tier, or leave it out");
 	}
-	if (b && b->has_tier && m > s->tiers[b->tier]) {
+	if (b && b->has_tier && m > s->tiers[b->tier].network) {
 		(void)above(err, m, "what the key's tier brings: ", tier_name(b->tier),
-			    s->tiers[b->tier]);
+			    s->tiers[b->tier].network);
 		return cay_hint(err, "a key's tier is the most that its holders can have");
 	}
 	if (b && b->has_networks && !(b->networks & 1u << m)) {
@@ -94,6 +94,15 @@ static int check_mode(enum network_mode m, const struct spec *spec, const struct
 	return 0;
 }
 
+/* By a tier: a list of domains that nobody has written brings nothing. */
+static bool can_be_brought(enum network_mode m, const struct spec *spec, const struct settings *s)
+{
+	const struct strv *list = key_allow(s) ? key_allow(s) : &s->network_allow;
+	struct cay_error unused;
+
+	return check_mode(m, spec, s, &unused) == 0 && (m != NETWORK_ALLOWLIST || list->len > 0);
+}
+
 /*
  * What is asked for by name is had or refused; a tier brings as much of what it stands for as
  * may be had.
@@ -103,7 +112,7 @@ static int decide_mode(const struct spec *spec, const struct settings *s, enum n
 {
 	enum network_mode m = spec->network.said            ? spec->network.mode
 			      : spec->network.allow.len > 0 ? NETWORK_ALLOWLIST
-			      : spec->has_tier              ? s->tiers[spec->tier]
+			      : spec->has_tier              ? s->tiers[spec->tier].network
 							    : NETWORK_NONE;
 
 	if (m != NETWORK_ALLOWLIST && spec->network.allow.len > 0) {
@@ -118,21 +127,23 @@ static int decide_mode(const struct spec *spec, const struct settings *s, enum n
 			       tier_name(spec->tier), tier_name(s->key->tier));
 		return cay_hint(err, "a key's tier is the most that its holders can have");
 	}
-	while (m > NETWORK_NONE && check_mode(m, spec, s, err) < 0) {
-		if (by_name(spec))
+	if (by_name(spec)) {
+		if (m > NETWORK_NONE && check_mode(m, spec, s, err) < 0)
 			return -1;
-		m--;
+	} else {
+		while (m > NETWORK_NONE && !can_be_brought(m, spec, s))
+			m--;
 	}
 	*ret = m;
 	return 0;
 }
 
-bool network_is_asked(const struct spec *spec, const struct settings *s)
+enum network_mode network_in_sight(const struct spec *spec, const struct settings *s)
 {
 	enum network_mode m = NETWORK_NONE;
 	struct cay_error unused;
 
-	return decide_mode(spec, s, &m, &unused) == 0 && m > NETWORK_NONE;
+	return decide_mode(spec, s, &m, &unused) == 0 ? m : NETWORK_NONE;
 }
 
 static int add(struct strv *list, const char *rule, struct cay_error *err)

@@ -20,5 +20,5 @@
 int network_decide(const struct spec *spec, const struct settings *s, struct network_spec *ret,
 		   struct cay_error *err);
 
-/* Whether any is asked for, and would be had. */
-bool network_is_asked(const struct spec *spec, const struct settings *s);
+/* Which would be had; none where that would be an error. */
+enum network_mode network_in_sight(const struct spec *spec, const struct settings *s);

@@ -7,6 +7,7 @@
 #include "policy/mounts.h"
 #include "policy/network.h"
 #include "policy/plan_impl.h"
+#include "policy/tier.h"
 #include "policy/warm.h"
 
 #include <errno.h>
@@ -69,9 +70,12 @@ static int add_network(struct builder *b, const struct spec *spec, const struct 
 	if (!spec->island) {
 		if (network_decide(spec, settings, &n, err) < 0)
 			return -1;
-		b->head.network = (uint8_t)n.mode;
-		push_signed(b, '+', &n.allow);
-		push_signed(b, '-', &n.block);
+		/* Without a sandbox it is the host's, which nobody keeps from anything. */
+		if (spec->engine != ENGINE_DIRECT) {
+			b->head.network = (uint8_t)n.mode;
+			push_signed(b, '+', &n.allow);
+			push_signed(b, '-', &n.block);
+		}
 		network_spec_done(&n);
 		return 0;
 	}
@@ -123,29 +127,6 @@ static int check_degraded(const struct spec *spec, const struct settings *settin
 		return 0;
 	(void)cay_fail(err, CAY_E_POLICY, 0, "the operator has every limit enforced");
 	return cay_hint(err, "leave allow_degraded out; the setting is [isolation] may_degrade");
-}
-
-/* What was asked for, else the setting; never above the operator's maximum. */
-static int decide_limits(const struct spec *spec, const struct settings *settings,
-			 struct limits *ret, struct cay_error *err)
-{
-	for (size_t i = 0; i < n_limit_rows; i++) {
-		const struct limit_row *row = &limit_rows[i];
-		uint64_t asked = limit_get(&spec->limits, row);
-		uint64_t max = limit_get(&settings->maximum, row);
-		uint64_t v = asked ? asked : limit_get(&settings->limits, row);
-		char a[32], m[32];
-
-		if (max && asked > max)
-			return cay_fail(err, CAY_E_POLICY, 0,
-					"the limit %s of %s is above the operator's maximum of %s",
-					row->name, limit_format(row, asked, a, sizeof(a)),
-					limit_format(row, max, m, sizeof(m)));
-		if (max && (v == 0 || v > max))
-			v = max;
-		limit_set(ret, row, v);
-	}
-	return 0;
 }
 
 /*
@@ -367,7 +348,8 @@ int plan_make(const struct spec *spec, const struct settings *settings,
 		buf_done(&b.text);
 		return cay_fail(err, CAY_E_INTERNAL, errno, "name the run");
 	}
-	if (decide_limits(spec, settings, &b.head.limits, err) < 0 ||
+	if ((!spec->island && tier_check(spec, settings, err) < 0) ||
+	    tier_limits(spec, settings, &b.head.limits, err) < 0 ||
 	    check_degraded(spec, settings, err) < 0 || check_targets(spec, err) < 0 ||
 	    check_image(spec, image, err) < 0) {
 		buf_done(&b.text);

@@ -122,8 +122,9 @@ static int launch(struct job *j, enum job_step step, struct cay_error *err)
 
 static void describe_reason(struct job *j)
 {
-	const char *reason = j->order.reason ? j->order.reason : "";
+	const char *reason = decision_reason(&j->order.decision);
 
+	j->result.decision = j->order.decision;
 	if (j->order.engine->sandboxed)
 		j->result.engine_reason = strdup(reason);
 	else if (asprintf(&j->result.engine_reason, "%s; as user %u", reason, j->uid) < 0)

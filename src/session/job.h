@@ -56,7 +56,7 @@ struct job_order {
 	bool warm;                          /* it was borne by an interpreter */
 	const struct network_spec *network; /* as it is now, which may not be as the plan says */
 	const struct engine *engine;        /* that was decided on, by the spec */
-	const char *reason;                 /* why this one; static, or NULL */
+	struct decision decision;           /* why this one */
 	/* Without a sandbox: by which connection it was asked for (borrowed until job_start() has
 	   returned), or -1. */
 	int peer;

@@ -8,6 +8,7 @@
 #include "image/images.h"
 #include "image/runtime.h"
 #include "policy/network.h"
+#include "policy/tier.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -427,7 +428,6 @@ static int make_plan(struct sandboxes *all, const char *id, const struct setting
 {
 	static const struct strv no_roots = {0};
 	struct spec *spec = &body->spec;
-	uint64_t max = settings->maximum.timeout_ms;
 	struct network_spec network;
 	const struct runtime *live;
 	struct runtime room;
@@ -438,7 +438,7 @@ static int make_plan(struct sandboxes *all, const char *id, const struct setting
 	name_kept(body, id);
 	if (!spec->limits.timeout_ms) /* a command's */
 		spec->limits.timeout_ms =
-			max && max < SANDBOX_COMMAND_DEFAULT_MS ? max : SANDBOX_COMMAND_DEFAULT_MS;
+			tier_timeout_ms(spec, settings, SANDBOX_COMMAND_DEFAULT_MS);
 	if (network_decide(spec, settings, &network, err) < 0)
 		return -1;
 	network_spec_done(&spec->network);

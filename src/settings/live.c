@@ -15,16 +15,25 @@ static const struct live_row {
 	enum live_rule rule;
 } rows[] = {
 	{"limits", NULL, LIVE_ANY}, /* what is asked for is held to [maximum] all the same */
-	{"maximum", NULL, LIVE_LESS},         {"isolation", NULL, LIVE_LESS},
-	{"engine", NULL, LIVE_LESS},          {"network", "mode", LIVE_LESS},
+	{"maximum", NULL, LIVE_LESS},
+	{"isolation", NULL, LIVE_LESS},
+	{"engine", NULL, LIVE_LESS},
+	{"network", "mode", LIVE_LESS},
 	{"network", "block", LIVE_ANY}, /* blocks more */
-	{"tier", "network", LIVE_LESS},       {"serve", "mode", LIVE_LESS},
+	{"tier", NULL, LIVE_LESS},
+	{"selective", NULL, LIVE_ANY}, /* sandboxes more */
+	{"serve", "mode", LIVE_LESS},
 	{"serve", "max_runs", LIVE_ANY}, /* these are the api's own to keep */
-	{"serve", "max_sandboxes", LIVE_ANY}, {"serve", "queue", LIVE_ANY},
-	{"serve", "queue_per_key", LIVE_ANY}, {"serve", "wait", LIVE_ANY},
-	{"serve", "history_days", LIVE_ANY},  {"serve", "history_size", LIVE_ANY},
-	{"serve", "audit_days", LIVE_ANY},    {"images", "alias", LIVE_ANY},
-	{"language", "prefer", LIVE_ANY},     {"language", "image", LIVE_ANY},
+	{"serve", "max_sandboxes", LIVE_ANY},
+	{"serve", "queue", LIVE_ANY},
+	{"serve", "queue_per_key", LIVE_ANY},
+	{"serve", "wait", LIVE_ANY},
+	{"serve", "history_days", LIVE_ANY},
+	{"serve", "history_size", LIVE_ANY},
+	{"serve", "audit_days", LIVE_ANY},
+	{"images", "alias", LIVE_ANY},
+	{"language", "prefer", LIVE_ANY},
+	{"language", "image", LIVE_ANY},
 };
 
 const char *live_rule_name(enum live_rule r)
@@ -65,17 +74,32 @@ static bool row_is_less(const struct row *row, const void *now, const void *was)
 	if (row->kind == ROW_NETWORK)
 		return *(const enum network_mode *)(const void *)is <=
 		       *(const enum network_mode *)(const void *)had;
+	if (row->kind == ROW_ENGINES)
+		return (*(const unsigned *)(const void *)is &
+			~*(const unsigned *)(const void *)had) == 0;
+	if (row->kind == ROW_MOUNTS)
+		return *(const enum tier_mounts *)(const void *)is <=
+		       *(const enum tier_mounts *)(const void *)had;
 	if (row->kind == ROW_MODE)
 		return *(const enum mode *)(const void *)is >=
 		       *(const enum mode *)(const void *)had;
 	return false;
 }
 
+/* base: what the keys of the section describe. */
+static const struct limits *limits_in(const struct section *sec, const void *base)
+{
+	return (const struct limits *)(const void *)((const char *)base + sec->limits_offset);
+}
+
 static bool key_is_less(const struct section *sec, size_t i, const void *now, const void *was)
 {
-	if (sec->rows)
+	const struct limit_row *limit = &limit_rows[i - sec->n_rows];
+
+	if (i < sec->n_rows)
 		return row_is_less(&sec->rows[i], now, was);
-	return is_less(limit_get(now, &limit_rows[i]), limit_get(was, &limit_rows[i]));
+	return is_less(limit_get(limits_in(sec, now), limit),
+		       limit_get(limits_in(sec, was), limit));
 }
 
 static void keep_value(void *ctx, const char *key _unused_, ssize_t index _unused_,
@@ -100,10 +124,11 @@ static int check_key(struct checking *c, const struct section *sec, size_t i, co
 		return cay_hint(c->err,
 				"write it into a settings file, and start the daemon again");
 	}
-	if (sec->rows)
+	if (i < sec->n_rows)
 		value_show(was, &sec->rows[i], keep_value, value);
 	else
-		value_show_limit(was, &limit_rows[i], keep_value, value);
+		value_show_limit(limits_in(sec, was), &limit_rows[i - sec->n_rows], keep_value,
+				 value);
 	(void)cay_fail(c->err, CAY_E_POLICY, 0,
 		       "%s: %s in [%s] can only be narrowed at run time: the files say %s", at, key,
 		       sec->name, value);

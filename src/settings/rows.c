@@ -46,8 +46,15 @@ static const struct row network_rows[] = {
 	{"idle_timeout", ROW_COUNT, offsetof(struct settings, network_idle_timeout), 300, 86400, 1},
 };
 
+static const struct row selective_rows[] = {
+	{"sandbox", ROW_RISKS, offsetof(struct settings, risks), 0, 0, 0},
+};
+
+/* What each begins with is said by settings_init(). */
 static const struct row tier_rows[] = {
-	{"network", ROW_NETWORK, 0, 0, 0, 0},
+	{"network", ROW_NETWORK, offsetof(struct tier_settings, network), 0, 0, 0},
+	{"engines", ROW_ENGINES, offsetof(struct tier_settings, engines), 0, 0, 0},
+	{"mounts", ROW_MOUNTS, offsetof(struct tier_settings, mounts), 0, 0, 0},
 };
 
 static const struct row serve_rows[] = {
@@ -92,8 +99,11 @@ static const struct row language_rows[] = {
 };
 
 const struct section sections[] = {
-	{.name = "limits", .offset = offsetof(struct settings, limits)},
-	{.name = "maximum", .offset = offsetof(struct settings, maximum), .unlimited = true},
+	{.name = "limits", .offset = offsetof(struct settings, limits), .has_limits = true},
+	{.name = "maximum",
+	 .offset = offsetof(struct settings, maximum),
+	 .has_limits = true,
+	 .unlimited = true},
 	{.name = "mounts", .rows = mount_rows, .n_rows = ARRAY_LEN(mount_rows)},
 	{.name = "isolation", .rows = isolation_rows, .n_rows = ARRAY_LEN(isolation_rows)},
 	{.name = "engine", .rows = engine_rows, .n_rows = ARRAY_LEN(engine_rows)},
@@ -106,7 +116,14 @@ const struct section sections[] = {
 	 .rows = container_rows,
 	 .n_rows = ARRAY_LEN(container_rows)},
 	{.name = "network", .rows = network_rows, .n_rows = ARRAY_LEN(network_rows)},
-	{.name = "tier", .rows = tier_rows, .n_rows = ARRAY_LEN(tier_rows), .names = SECTION_TIER},
+	{.name = "selective", .rows = selective_rows, .n_rows = ARRAY_LEN(selective_rows)},
+	{.name = "tier",
+	 .rows = tier_rows,
+	 .n_rows = ARRAY_LEN(tier_rows),
+	 .has_limits = true,
+	 .limits_offset = offsetof(struct tier_settings, limits),
+	 .unlimited = true,
+	 .names = SECTION_TIER},
 	{.name = "serve", .rows = serve_rows, .n_rows = ARRAY_LEN(serve_rows)},
 	{.name = "warm", .rows = warm_rows, .n_rows = ARRAY_LEN(warm_rows)},
 	{.name = "images", .rows = images_rows, .n_rows = ARRAY_LEN(images_rows)},
@@ -120,10 +137,10 @@ const size_t n_sections = ARRAY_LEN(sections);
 
 size_t section_keys(const struct section *sec)
 {
-	return sec->rows ? sec->n_rows : n_limit_rows;
+	return sec->n_rows + (sec->has_limits ? n_limit_rows : 0);
 }
 
 const char *section_key(const struct section *sec, size_t i)
 {
-	return sec->rows ? sec->rows[i].key : limit_rows[i].name;
+	return i < sec->n_rows ? sec->rows[i].key : limit_rows[i - sec->n_rows].name;
 }

@@ -20,7 +20,7 @@ enum row_kind {
 	ROW_HOSTS,      /* a struct strv of host names */
 	ROW_MODE,       /* an enum mode */
 	ROW_USER,       /* a char *: a user's name or number */
-	ROW_NETWORK,    /* an enum network_mode */
+	ROW_NETWORK,    /* an enum network_mode; NETWORK_MODES: none is said */
 	ROW_RULES,      /* a struct strv of rules for domains, as core/domain.h writes them */
 	ROW_WORDS,      /* a struct strv of words without white space: references, globs of them */
 	ROW_ALIASES,    /* a struct strv of NAME=REFERENCE */
@@ -30,29 +30,38 @@ enum row_kind {
 	ROW_MIRRORS,    /* a struct strv of REGISTRY=URL, the same */
 	ROW_LIVE,       /* an enum live_mode */
 	ROW_ADDRESSES,  /* a struct strv of rules for addresses (core/address.h) */
+	ROW_TIME,       /* a uint64_t of ms */
+	ROW_ENGINES,    /* an unsigned: bits of enum spec_engine */
+	ROW_MOUNTS,     /* an enum tier_mounts */
+	ROW_TIER,       /* an enum tier; TIERS: none is said */
+	ROW_IMAGE,      /* a char *: as one of ROW_WORDS */
+	ROW_DIRECTORY, /* a char *: a path of ROW_PATH, with ":ro" or ":rw" behind it, or nothing */
+	ROW_RISKS,     /* a struct strv of rules as spec/risk.h reads them */
 };
 
 struct row {
 	const char *key;
 	enum row_kind kind;
 	size_t offset;         /* in what the section describes */
-	uint64_t initial, max; /* ROW_COUNT, ROW_SIZE; initial also of words and ROW_BOOL */
+	uint64_t initial, max; /* ROW_COUNT, ROW_SIZE, ROW_TIME; initial also of words, ROW_BOOL */
 	uint64_t min;
 };
 
 enum section_names {
 	SECTION_ALONE,    /* [section] */
 	SECTION_LANGUAGE, /* [section NAME], one struct language_settings for each */
-	SECTION_TIER,     /* the same with enum network_mode, by enum tier */
+	SECTION_TIER,     /* the same with struct tier_settings, by enum tier */
 };
 
-/* In the order of the example file. */
+/* In the order of the example file. What it has: rows, then the limits. */
 struct section {
 	const char *name;
-	size_t offset;          /* in struct settings, of what the keys describe */
-	const struct row *rows; /* NULL: the keys are the limits */
+	size_t offset; /* in struct settings, of what the keys describe */
+	const struct row *rows;
 	size_t n_rows;
-	bool unlimited; /* limits are 0 until set, and each may be 0 */
+	bool has_limits;
+	size_t limits_offset; /* in what the keys describe, of a struct limits */
+	bool unlimited;       /* limits are 0 until set, and each may be 0 */
 	enum section_names names;
 };
 

@@ -18,9 +18,10 @@
 #define NAME_SIZE    128 /* "language NAME.path[123]" */
 #define SECTION_SIZE (NAME_SIZE / 2)
 
-static struct limits *limits_of(struct settings *s, const struct section *sec)
+/* base: what the keys of the section describe. */
+static struct limits *limits_of(void *base, const struct section *sec)
 {
-	return (struct limits *)(void *)((char *)s + sec->offset);
+	return (struct limits *)(void *)((char *)base + sec->limits_offset);
 }
 
 static bool may_be_zero(const struct section *sec, const struct limit_row *limit)
@@ -30,20 +31,33 @@ static bool may_be_zero(const struct section *sec, const struct limit_row *limit
 
 static void init_section(struct settings *s, const struct section *sec)
 {
-	for (size_t i = 0; i < section_keys(sec); i++)
-		if (sec->rows)
-			value_init((char *)s + sec->offset, &sec->rows[i]);
-		else
-			limit_set(limits_of(s, sec), &limit_rows[i],
-				  sec->unlimited ? 0 : limit_rows[i].initial);
+	void *base = (char *)s + sec->offset;
+
+	for (size_t i = 0; i < sec->n_rows; i++)
+		value_init(base, &sec->rows[i]);
+	for (size_t i = 0; sec->has_limits && i < n_limit_rows; i++)
+		limit_set(limits_of(base, sec), &limit_rows[i],
+			  sec->unlimited ? 0 : limit_rows[i].initial);
 }
 
 void settings_init(struct settings *s)
 {
 	*s = (struct settings){
-		.tiers = {[TIER_STANDARD] = NETWORK_ALLOWLIST,
-			  [TIER_ELEVATED] = NETWORK_FULL,
-			  [TIER_UNRESTRICTED] = NETWORK_FULL},
+		.tiers =
+			{
+				[TIER_SANDBOX] =
+					{NETWORK_NONE, ENGINES_SANDBOXED, TIER_MOUNTS_NONE, {0}},
+				[TIER_RESTRICTED] =
+					{NETWORK_NONE, ENGINES_SANDBOXED, TIER_MOUNTS_READ, {0}},
+				[TIER_STANDARD] = {NETWORK_ALLOWLIST,
+						   ENGINES_SANDBOXED,
+						   TIER_MOUNTS_READ,
+						   {0}},
+				[TIER_ELEVATED] =
+					{NETWORK_FULL, ENGINES_SANDBOXED, TIER_MOUNTS_WRITE, {0}},
+				[TIER_UNRESTRICTED] =
+					{NETWORK_FULL, ENGINES_ALL, TIER_MOUNTS_WRITE, {0}},
+			},
 	};
 	for (size_t i = 0; i < n_sections; i++)
 		if (sections[i].names == SECTION_ALONE)
@@ -58,6 +72,7 @@ void settings_done(struct settings *s)
 	strv_done(&s->network_allow);
 	strv_done(&s->network_block);
 	strv_done(&s->network_addresses);
+	strv_done(&s->risks);
 	strv_done(&s->serve_hosts);
 	free(s->serve_direct_user);
 	free(s->docker.socket);
@@ -251,6 +266,16 @@ static int keep_origin(struct target *t, const char *section, const char *key, s
 	return r < 0 ? keep_failed(r, t->err) : 0;
 }
 
+static int set_value(struct target *t, const struct section *sec, size_t i, const char *value,
+		     void *base, ssize_t *ret_index)
+{
+	const struct limit_row *limit = &limit_rows[i - sec->n_rows];
+
+	if (i < sec->n_rows)
+		return value_set(base, &sec->rows[i], value, ret_index, t->err);
+	return value_set_limit(limits_of(base, sec), limit, may_be_zero(sec, limit), value, t->err);
+}
+
 static int set_key(struct target *t, const struct section *sec, const struct cay_ini_item *item,
 		   void *base, const char *section)
 {
@@ -259,10 +284,7 @@ static int set_key(struct target *t, const struct section *sec, const struct cay
 	for (size_t i = 0; i < section_keys(sec); i++) {
 		if (strcmp(section_key(sec, i), item->key) != 0)
 			continue;
-		if (sec->rows ? value_set(base, &sec->rows[i], item->value, &index, t->err) < 0
-			      : value_set_limit(base, &limit_rows[i],
-						may_be_zero(sec, &limit_rows[i]), item->value,
-						t->err) < 0)
+		if (set_value(t, sec, i, item->value, base, &index) < 0)
 			return -1;
 		return keep_origin(t, section, item->key, index);
 	}
@@ -367,12 +389,14 @@ static void show_value(void *ctx, const char *key, ssize_t index, const char *va
 static void show_section(struct show *show, const struct section *sec, const char *name,
 			 const void *base)
 {
+	const char *limits = (const char *)base + sec->limits_offset;
+
 	section_text(show->section, sec, name);
-	for (size_t i = 0; i < section_keys(sec); i++)
-		if (sec->rows)
-			value_show(base, &sec->rows[i], show_value, show);
-		else
-			value_show_limit(base, &limit_rows[i], show_value, show);
+	for (size_t i = 0; i < sec->n_rows; i++)
+		value_show(base, &sec->rows[i], show_value, show);
+	for (size_t i = 0; sec->has_limits && i < n_limit_rows; i++)
+		value_show_limit((const struct limits *)(const void *)limits, &limit_rows[i],
+				 show_value, show);
 }
 
 void settings_show(const struct settings *s, settings_show_fn *fn, void *ctx)

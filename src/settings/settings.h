@@ -47,6 +47,23 @@ struct container_settings {
 	char *runtime; /* runtime: what containers are run by; NULL: as the engine is set up */
 };
 
+/* Host directories that can be had at most. */
+enum tier_mounts { TIER_MOUNTS_NONE, TIER_MOUNTS_READ, TIER_MOUNTS_WRITE };
+
+const char *tier_mounts_name(enum tier_mounts m);
+
+/* Sets of engines: all there are, and those that are a sandbox. */
+#define ENGINES_ALL       (((1u << ENGINES) - 1) & ~(1u << ENGINE_AUTO))
+#define ENGINES_SANDBOXED (ENGINES_ALL & ~(1u << ENGINE_DIRECT))
+
+/* [tier NAME]: what a tier brings, and the most that those who have it can get. */
+struct tier_settings {
+	enum network_mode network;
+	unsigned engines; /* bits of enum spec_engine */
+	enum tier_mounts mounts;
+	struct limits limits; /* 0: as [limits] and [maximum] have it */
+};
+
 struct bounds;
 
 struct settings {
@@ -74,8 +91,9 @@ struct settings {
 	uint64_t network_bytes;      /* bytes: both directions together of one; 0: not limited */
 	uint64_t network_connect_timeout; /* connect_timeout: seconds until nobody answers */
 	uint64_t network_idle_timeout;    /* idle_timeout: seconds */
-	enum network_mode tiers[TIERS];   /* [tier NAME] network: what a tier brings */
-	enum live_mode serve_settings;    /* [serve] settings = off|narrow */
+	struct strv risks; /* [selective] sandbox = RULE (spec/risk.h): is sandboxed, too */
+	struct tier_settings tiers[TIERS];
+	enum live_mode serve_settings; /* [serve] settings = off|narrow */
 	uint64_t serve_max_runs;      /* [serve] max_runs: of all callers at once; 0: not limited */
 	uint64_t serve_max_sandboxes; /* max_sandboxes: the same of live sandboxes */
 	uint64_t serve_queue;         /* queue: how many runs may wait for room; 0: none */

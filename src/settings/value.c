@@ -7,6 +7,7 @@
 #include "core/egress.h"
 #include "core/registry.h"
 #include "settings/settings.h"
+#include "spec/risk.h"
 #include "spec/spec.h"
 
 #include <errno.h>
@@ -28,12 +29,14 @@ void value_init(void *base, const struct row *row)
 
 	if (row->kind == ROW_BOOL)
 		*(bool *)field = row->initial != 0;
-	else if (row->kind == ROW_COUNT || row->kind == ROW_SIZE)
+	else if (row->kind == ROW_COUNT || row->kind == ROW_SIZE || row->kind == ROW_TIME)
 		*(uint64_t *)field = row->initial;
 	else if (row->kind == ROW_MODE)
 		*(enum mode *)field = (enum mode)row->initial;
 	else if (row->kind == ROW_NETWORK)
 		*(enum network_mode *)field = (enum network_mode)row->initial;
+	else if (row->kind == ROW_TIER)
+		*(enum tier *)field = (enum tier)row->initial;
 	else if (row->kind == ROW_PULL)
 		*(enum pull *)field = (enum pull)row->initial;
 	else if (row->kind == ROW_LIVE)
@@ -312,6 +315,121 @@ static int set_live(enum live_mode *value, const char *key, const char *text, st
 			text);
 }
 
+static int set_time(uint64_t *value, const struct row *row, const char *text, struct cay_error *err)
+{
+	if (parse_duration(text, row->min, row->max, value) == 0)
+		return 0;
+	return cay_fail(err, CAY_E_INVALID, 0,
+			"%s can't be '%.64s': expected seconds, or a time such as 90s, 30m, 12h",
+			row->key, text);
+}
+
+/* Of engines: what is shorter than their names, and stays true when there are more. */
+static const struct {
+	const char *name;
+	unsigned engines;
+} engines_words[] = {{"all", ENGINES_ALL}, {"sandboxed", ENGINES_SANDBOXED}};
+
+static bool engines_find_word(const char *text, unsigned *ret)
+{
+	for (size_t i = 0; i < ARRAY_LEN(engines_words); i++)
+		if (strcmp(text, engines_words[i].name) == 0) {
+			*ret = engines_words[i].engines;
+			return true;
+		}
+	return false;
+}
+
+/* Such a word, or names of engines with commas between them. */
+static int set_engines(unsigned *value, const char *key, const char *text, struct cay_error *err)
+{
+	unsigned engines = 0;
+
+	if (engines_find_word(text, value))
+		return 0;
+	for (const char *at = text; *at;) {
+		size_t n = strcspn(at, ",");
+		char name[16];
+		enum spec_engine e;
+
+		(void)snprintf(name, sizeof(name), "%.*s", (int)(n < 15 ? n : 15), at);
+		e = spec_engine_find(name);
+		if (e == ENGINES || e == ENGINE_AUTO || !spec_engine_exists(e))
+			return cay_fail(
+				err, CAY_E_INVALID, 0,
+				"%s can't be '%.64s': expected sandboxed, all, or names such "
+				"as native, with commas between them",
+				key, text);
+		engines |= 1u << e;
+		at += n + (at[n] == ',');
+	}
+	*value = engines;
+	return 0;
+}
+
+static const char *const mounts_names[] = {
+	[TIER_MOUNTS_NONE] = "none", [TIER_MOUNTS_READ] = "read", [TIER_MOUNTS_WRITE] = "write"};
+
+const char *tier_mounts_name(enum tier_mounts m)
+{
+	return mounts_names[m];
+}
+
+static int set_mounts(enum tier_mounts *value, const char *key, const char *text,
+		      struct cay_error *err)
+{
+	for (size_t m = 0; m < ARRAY_LEN(mounts_names); m++)
+		if (strcmp(text, mounts_names[m]) == 0) {
+			*value = (enum tier_mounts)m;
+			return 0;
+		}
+	return cay_fail(err, CAY_E_INVALID, 0, "%s can't be '%.64s': expected none, read or write",
+			key, text);
+}
+
+static int set_tier(enum tier *value, const char *key, const char *text, struct cay_error *err)
+{
+	enum tier t = tier_find(text);
+
+	if (t == TIERS)
+		return cay_fail(err, CAY_E_INVALID, 0,
+				"%s can't be '%.64s': expected sandbox, restricted, standard, "
+				"elevated or unrestricted",
+				key, text);
+	*value = t;
+	return 0;
+}
+
+static int set_image(char **value, const char *key, const char *text, struct cay_error *err)
+{
+	if (!is_reference(text))
+		return cay_fail(err, CAY_E_INVALID, 0,
+				"%s can't be '%.64s': expected an image such as python:3.12-slim",
+				key, text);
+	return keep(value, text, err);
+}
+
+static int set_directory(char **value, const struct row *row, const char *text,
+			 struct cay_error *err)
+{
+	size_t n = strlen(text);
+	bool said = n > 3 && (strcmp(text + n - 3, ":ro") == 0 || strcmp(text + n - 3, ":rw") == 0);
+	char *path = strndup(text, said ? n - 3 : n);
+	int r = path ? check_path(row, path, err) : keep_failed(-ENOMEM, err);
+
+	free(path);
+	return r < 0 ? -1 : keep(value, text, err);
+}
+
+static int add_risk(struct strv *list, const char *key, const char *text, struct cay_error *err)
+{
+	char normal[RISK_SIZE];
+
+	if (risk_parse(text, normal, err) < 0)
+		return cay_wrap(err, "%s", key);
+	return add(list, normal, err);
+}
+
 /* Whether there is such a user is found out by whoever needs one. */
 static int set_user(char **value, const char *key, const char *text, struct cay_error *err)
 {
@@ -397,6 +515,21 @@ int value_set(void *base, const struct row *row, const char *text, ssize_t *ret_
 	case ROW_ADDRESSES:
 		*ret_index = (ssize_t)list->len;
 		return add_address(list, row->key, text, err);
+	case ROW_RISKS:
+		*ret_index = (ssize_t)list->len;
+		return add_risk(list, row->key, text, err);
+	case ROW_TIME:
+		return set_time(field, row, text, err);
+	case ROW_ENGINES:
+		return set_engines(field, row->key, text, err);
+	case ROW_MOUNTS:
+		return set_mounts(field, row->key, text, err);
+	case ROW_TIER:
+		return set_tier(field, row->key, text, err);
+	case ROW_IMAGE:
+		return set_image(field, row->key, text, err);
+	case ROW_DIRECTORY:
+		return set_directory(field, row, text, err);
 	}
 	return -1;
 }
@@ -426,6 +559,14 @@ static void write_size(unsigned long long n, char *text)
 	(void)snprintf(text, VALUE_SIZE, "%llu%s", n, units[unit]);
 }
 
+static void write_time(unsigned long long ms, char *text)
+{
+	if (ms % 1000 == 0)
+		(void)snprintf(text, VALUE_SIZE, "%llu%s", ms / 1000, ms > 0 ? "s" : "");
+	else
+		(void)snprintf(text, VALUE_SIZE, "%llums", ms);
+}
+
 static void write_limit(const struct limit_row *limit, uint64_t v, char *text)
 {
 	unsigned long long n = v;
@@ -435,10 +576,7 @@ static void write_limit(const struct limit_row *limit, uint64_t v, char *text)
 		write_size(n, text);
 		break;
 	case LIMIT_TIME:
-		if (n % 1000 == 0)
-			(void)snprintf(text, VALUE_SIZE, "%llu%s", n / 1000, n > 0 ? "s" : "");
-		else
-			(void)snprintf(text, VALUE_SIZE, "%llums", n);
+		write_time(n, text);
 		break;
 	case LIMIT_MILLI:
 		write_milli(n, text);
@@ -447,6 +585,25 @@ static void write_limit(const struct limit_row *limit, uint64_t v, char *text)
 		(void)snprintf(text, VALUE_SIZE, "%llu", n);
 		break;
 	}
+}
+
+static void show_engines(unsigned engines, const char *key, value_show_fn *fn, void *ctx)
+{
+	char text[VALUE_SIZE * 2] = "";
+	size_t len = 0;
+
+	for (size_t i = 0; i < ARRAY_LEN(engines_words); i++)
+		if (engines == engines_words[i].engines) {
+			fn(ctx, key, -1, engines_words[i].name);
+			return;
+		}
+
+	for (int e = ENGINE_AUTO + 1; e < ENGINES; e++)
+		if (engines & 1u << e && spec_engine_exists((enum spec_engine)e))
+			len += (size_t)snprintf(text + len, sizeof(text) - len, "%s%s",
+						len > 0 ? "," : "",
+						spec_engine_name((enum spec_engine)e));
+	fn(ctx, key, -1, text);
 }
 
 void value_show_limit(const struct limits *limits, const struct limit_row *row, value_show_fn *fn,
@@ -481,7 +638,22 @@ void value_show(const void *base, const struct row *row, value_show_fn *fn, void
 		fn(ctx, row->key, -1, mode_name(*(const enum mode *)field));
 		break;
 	case ROW_NETWORK:
-		fn(ctx, row->key, -1, network_mode_name(*(const enum network_mode *)field));
+		if (*(const enum network_mode *)field < NETWORK_MODES)
+			fn(ctx, row->key, -1, network_mode_name(*(const enum network_mode *)field));
+		break;
+	case ROW_TIME:
+		write_time(*(const uint64_t *)field, number);
+		fn(ctx, row->key, -1, number);
+		break;
+	case ROW_ENGINES:
+		show_engines(*(const unsigned *)field, row->key, fn, ctx);
+		break;
+	case ROW_MOUNTS:
+		fn(ctx, row->key, -1, tier_mounts_name(*(const enum tier_mounts *)field));
+		break;
+	case ROW_TIER:
+		if (*(const enum tier *)field < TIERS)
+			fn(ctx, row->key, -1, tier_name(*(const enum tier *)field));
 		break;
 	case ROW_LIVE:
 		fn(ctx, row->key, -1, live_mode_name(*(const enum live_mode *)field));
@@ -493,6 +665,8 @@ void value_show(const void *base, const struct row *row, value_show_fn *fn, void
 	case ROW_USER:
 	case ROW_WORD:
 	case ROW_PATH:
+	case ROW_IMAGE:
+	case ROW_DIRECTORY:
 		if (*(char *const *)field)
 			fn(ctx, row->key, -1, *(char *const *)field);
 		break;
@@ -501,6 +675,7 @@ void value_show(const void *base, const struct row *row, value_show_fn *fn, void
 	case ROW_HOSTS:
 	case ROW_RULES:
 	case ROW_ADDRESSES:
+	case ROW_RISKS:
 	case ROW_WORDS:
 	case ROW_SETS:
 	case ROW_ALIASES:

@@ -349,6 +349,18 @@ int spec_set_engine(struct spec *s, const char *text, struct cay_error *err)
 	return 0;
 }
 
+int spec_set_mode(struct spec *s, const char *text, struct cay_error *err)
+{
+	enum mode m = mode_find(text);
+
+	if (m == MODE_UNSAID) {
+		(void)cay_fail(err, CAY_E_INVALID, 0, "'%.64s' is no mode", text);
+		return cay_hint(err, "it is one of all, selective, off");
+	}
+	s->mode = m;
+	return 0;
+}
+
 int spec_set_image(struct spec *s, const char *text, struct cay_error *err)
 {
 	size_t len = strlen(text);

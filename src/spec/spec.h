@@ -177,6 +177,9 @@ int spec_set_language(struct spec *s, const char *text, struct cay_error *err);
 /* "memory", "512m"; names are those of the API's limits object. */
 int spec_set_limit(struct spec *s, const char *name, const char *text, struct cay_error *err);
 
+/* "off", "selective", "all" */
+int spec_set_mode(struct spec *s, const char *text, struct cay_error *err);
+
 int spec_set_engine(struct spec *s, const char *text, struct cay_error *err);
 
 /* "none", "allowlist", "full" */

@@ -264,6 +264,10 @@ NO_SANDBOX = {"engine": "direct", "sandboxed": False, "network": "host", "image"
               "message": lambda first: first or f"ran without a sandbox, as user {STRANGER}"}
 
 
+def policy(mode, why):
+    return {"mode": mode, "tier": None, "scope": None, "why": why}
+
+
 def ways_of(cay, stranger, places, daemon, off):
     host = {"CAY_HOST": f"unix:{daemon.socket}"}
     return [
@@ -282,10 +286,12 @@ def ways_of(cay, stranger, places, daemon, off):
         Way("direct cli", by_command(stranger, places, "--engine", "direct"), is_island=False, names=OF_THE_HOST,
             by_design=dict(
                 NO_SANDBOX, engine_reason="asked for by name: no sandbox",
+                policy=policy("off", "asked for by name: no sandbox"),
                 isolation=lambda first: dict(first, **NO_ISOLATION, memory="none", pids="none", cpu="none",
                                              capabilities="kept", no_new_privs=False))),
         # By the launcher, in cgroups.
         Way("mode off", by_post(off), is_island=False, names=OF_THE_HOST, by_design=dict(
             NO_SANDBOX, engine_reason=f"mode off: no sandbox; as user {STRANGER}",
+            policy=policy("off", "mode off: no sandbox"),
             isolation=lambda first: dict(first, **NO_ISOLATION))),
     ]

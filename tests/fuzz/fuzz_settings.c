@@ -5,6 +5,7 @@
 #include "core/address.h"
 #include "core/limit.h"
 #include "settings/settings.h"
+#include "spec/risk.h"
 #include "spec/version.h"
 
 struct shown {
@@ -67,7 +68,8 @@ static void check_network(const struct settings *s)
 {
 	CHECK(s->network_mode < NETWORK_MODES);
 	for (enum tier t = TIER_SANDBOX; t < TIERS; t++)
-		CHECK(s->tiers[t] < NETWORK_MODES);
+		CHECK(s->tiers[t].network < NETWORK_MODES &&
+		      s->tiers[t].mounts <= TIER_MOUNTS_WRITE);
 	check_rules(&s->network_allow);
 	check_rules(&s->network_block);
 	for (size_t i = 0; i < s->network_addresses.len; i++) {
@@ -79,8 +81,21 @@ static void check_network(const struct settings *s)
 	CHECK(s->network_connections > 0 && s->network_idle_timeout > 0);
 }
 
+/* What is kept is what would be read. */
+static void check_risks(const struct strv *risks)
+{
+	for (size_t i = 0; i < risks->len; i++) {
+		struct cay_error err;
+		char text[RISK_SIZE];
+
+		CHECK(risk_parse(risks->items[i], text, &err) == 0);
+		CHECK(strcmp(text, risks->items[i]) == 0);
+	}
+}
+
 static void check_settings(const struct settings *s)
 {
+	check_risks(&s->risks);
 	check_limits(s);
 	check_network(s);
 	check_paths(&s->mount_read, true);

@@ -46,7 +46,7 @@ def test_result_has_all_fields(cay):
     assert set(result) >= {
         "id", "success", "status", "message", "exit_code", "signal", "timed_out", "stdout",
         "stderr", "stdout_truncated", "stderr_truncated", "results", "notes", "exception", "context", "state_lost", "files",
-        "usage", "engine", "engine_reason", "start", "image", "language", "version", "network",
+        "usage", "engine", "engine_reason", "policy", "start", "image", "language", "version", "network",
         "egress", "sandboxed", "sandbox", "isolation"}
     assert result["language"] is None and result["version"] is None
 

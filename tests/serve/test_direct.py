@@ -144,7 +144,7 @@ def test_settings_that_can_t_be(make_daemon, settings, says):
 
 def test_by_tcp(direct):
     d = direct(f"mode = off\ndirect_user = {USER}")
-    key, _ = d.daemon.key("k")
+    key, _ = d.daemon.key("k", tier="unrestricted")
     error = d.daemon.post("/v1/runs", {"code": "1"}, key=key).refused(403, "policy_denied")
     assert "direct_over_tcp" in error["hint"]
     # The same key by the socket is its holder's, but the program the peer's.
@@ -153,10 +153,10 @@ def test_by_tcp(direct):
 
 def test_by_tcp_where_the_operator_said_so(direct):
     d = direct("mode = off\ndirect_over_tcp = yes")
-    key, _ = d.daemon.key("k")
+    key, _ = d.daemon.key("k", tier="unrestricted")
     assert "direct_user" in d.daemon.post("/v1/runs", {"code": "1"}, key=key).refused(403, "policy_denied")["hint"]
     d = direct(f"mode = off\ndirect_over_tcp = yes\ndirect_user = {USER}")
-    key, _ = d.daemon.key("k")
+    key, _ = d.daemon.key("k", tier="unrestricted")
     result = d.daemon.run(command="id -u", key=key)
     assert result["stdout"] == f"{USER}\n" and is_direct(result, USER)
 
@@ -240,7 +240,7 @@ def test_limits_that_cgroups_hold(off):
 
 @pytest.mark.parametrize("more, field", [
     ({"network": {"mode": "none"}}, "network:"), ({"limits": {"disk": "1m"}}, "limits.disk:"),
-    ({"user": "cay"}, "user:"), ({"tier": "sandbox"}, "tier:"),
+    ({"user": "cay"}, "user:"),
     ({"mounts": [{"source": "/usr", "target": "/data"}]}, "mounts:"),
     ({"files": [{"path": "/tmp/x", "text": ""}]}, "files[0].path:")], ids=str)
 def test_what_can_t_be_had_is_named(off, more, field):
@@ -333,9 +333,9 @@ def test_off_can_be_narrowed(off):
 
 def test_keys_bounds(direct):
     d = direct(f"mode = off\ndirect_over_tcp = yes\ndirect_user = {USER}")
-    native, _ = d.daemon.key("n", bounds={"engines": ["native"]})
-    only, _ = d.daemon.key("d", bounds={"engines": ["direct"]})
-    both, _ = d.daemon.key("b", bounds={"engines": ["native", "direct"]})
+    native, _ = d.daemon.key("n", tier="unrestricted", bounds={"engines": ["native"]})
+    only, _ = d.daemon.key("d", tier="unrestricted", bounds={"engines": ["direct"]})
+    both, _ = d.daemon.key("b", tier="unrestricted", bounds={"engines": ["native", "direct"]})
     result = d.daemon.run("1", key=native)
     assert is_sandboxed(result) and "key" in result["engine_reason"]
     error = d.daemon.post("/v1/runs", {"code": "1", "engine": "direct"}, key=native).refused(403, "policy_denied")

@@ -1,6 +1,7 @@
 #include "policy/mode.h"
 
 #include "base/attr.h"
+#include "policy/bounds.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -59,12 +60,11 @@ static const struct row {
 	{"off", "selective", AUTO, 0, 0, 0, 0, NATIVE, "not marked as trusted"},
 	{"off", "selective", AUTO, 1, 0, 0, 0, DIRECT, "marked as trusted"},
 	{"off", "selective", DIRECT, 0, 0, 0, 0, DENIED, "not marked as trusted"},
-	/* A key without direct gets the sandbox; what it asks for by name is its bounds' to deny.
-	 */
+	/* A key without direct gets the sandbox. */
 	{"off", "", AUTO, 0, 0, 0, 1, NATIVE, "the key"},
 	{"selective", "", AUTO, 1, 0, 0, 1, NATIVE, "the key"},
 	{"all", "", AUTO, 1, 0, 0, 1, NATIVE, ""},
-	{"off", "", DIRECT, 0, 0, 0, 1, DIRECT, "asked for by name"},
+	{"off", "", DIRECT, 0, 0, 0, 1, DENIED, "not for this key"},
 };
 
 static void the_table(void **state _unused_)
@@ -110,35 +110,38 @@ static struct request_body read_body(const char *text)
 
 static void requests_become_questions(void **state _unused_)
 {
-	struct bounds none = {0}, native = {.has_engines = true, .engines = 1u << ENGINE_NATIVE};
+	static const struct mode_caller who = {0};
+	struct bounds native = {.has_engines = true, .engines = 1u << ENGINE_NATIVE};
 	struct settings s;
 	struct request_body q = read_body("{\"command\":\"true\",\"trusted\":true,"
 					  "\"mode\":\"selective\",\"engine\":\"direct\"}");
 	struct mode_question a;
 
 	settings_init(&s);
-	a = mode_question(&s, &none, &q.spec);
+	a = mode_question(&s, &who, &q.spec, NULL);
 	assert_int_equal(a.allowed, MODE_ALL);
 	assert_int_equal(a.asked, MODE_SELECTIVE);
 	assert_int_equal(a.engine, ENGINE_DIRECT);
 	assert_true(a.trusted && a.shell && a.key_direct);
 	assert_false(a.network);
-	assert_false(mode_question(&s, &native, &q.spec).key_direct);
+	s.key = &native;
+	assert_false(mode_question(&s, &who, &q.spec, NULL).key_direct);
+	s.key = NULL;
 	request_body_done(&q);
 	q = read_body("{\"code\":\"1\"}");
-	a = mode_question(&s, &none, &q.spec);
+	a = mode_question(&s, &who, &q.spec, NULL);
 	assert_int_equal(a.asked, MODE_UNSAID);
 	assert_false(a.trusted || a.shell);
 	request_body_done(&q);
 	/* A network that is asked for, and would be had. */
 	q = read_body("{\"command\":\"true\",\"network\":{\"allow\":[\"a.b\"]}}");
-	assert_true(mode_question(&s, &none, &q.spec).network);
+	assert_true(mode_question(&s, &who, &q.spec, NULL).network);
 	s.network_mode = NETWORK_NONE;
-	assert_false(mode_question(&s, &none, &q.spec).network);
+	assert_false(mode_question(&s, &who, &q.spec, NULL).network);
 	s.network_mode = NETWORK_FULL;
 	request_body_done(&q);
 	q = read_body("{\"command\":\"true\",\"tier\":\"elevated\"}");
-	assert_true(mode_question(&s, &none, &q.spec).network);
+	assert_true(mode_question(&s, &who, &q.spec, NULL).network);
 	request_body_done(&q);
 	settings_done(&s);
 }
@@ -148,7 +151,6 @@ static void what_only_a_sandbox_has_is_named(void **state _unused_)
 	static const char *const bad[][2] = {
 		{"\"network\":{\"mode\":\"none\"}", "network: "},
 		{"\"user\":\"cay\"", "user: "},
-		{"\"tier\":\"restricted\"", "tier: "},
 		{"\"writable\":false", "writable: "},
 		{"\"limits\":{\"disk\":\"1m\"}", "limits.disk: "},
 		{"\"mounts\":[{\"source\":\"/srv\",\"target\":\"/srv\"}]", "mounts: "},

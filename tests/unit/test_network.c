@@ -149,7 +149,7 @@ static void check(size_t row, const struct say *say, const char *expected)
 	write_network(&n, text, sizeof(text));
 	if (strcmp(text, expected) != 0)
 		fail_msg("row %zu: %s, and not %s", row, text, expected);
-	assert_int_equal(network_is_asked(p.spec, &p.settings), n.mode > NETWORK_NONE);
+	assert_int_equal(network_in_sight(p.spec, &p.settings), n.mode);
 	/* Decided again it is the same; also without the key, which may be gone by then. */
 	for (int k = 0; k < 2; k++) {
 		network_spec_done(&p.spec->network);
@@ -306,10 +306,6 @@ static void what_is_not(void **state)
 		 CAY_E_INVALID,
 		 "the network mode allowlist, and no domain is listed",
 		 "--allow-domain"},
-		{{.tier = "standard"},
-		 CAY_E_INVALID,
-		 "the network mode allowlist, and no domain is listed",
-		 "--allow-domain"},
 		{{.mode = "full", .allow = "a.b"},
 		 CAY_E_INVALID,
 		 "the network mode full takes no list of allowed domains",
@@ -345,7 +341,7 @@ static void tiers_bring_what_settings_say(void **state)
 
 	(void)state;
 	gather(&p, &(struct say){.tier = "sandbox", .key_tier = "sandbox"});
-	p.settings.tiers[TIER_SANDBOX] = NETWORK_FULL;
+	p.settings.tiers[TIER_SANDBOX].network = NETWORK_FULL;
 	assert_int_equal(network_decide(p.spec, &p.settings, &n, &err), 0);
 	assert_int_equal(n.mode, NETWORK_FULL);
 	network_spec_done(&n);

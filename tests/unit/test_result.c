@@ -39,6 +39,7 @@ static const char *const keys[] = {
 	"usage",
 	"engine",
 	"engine_reason",
+	"policy",
 	"start",
 	"image",
 	"language",

@@ -151,8 +151,9 @@ static void unknown_words_get_a_suggestion(void **state)
 {
 	static const char keys[] = "memory, cpus, pids, disk, timeout, cpu_time, output, "
 				   "open_files, file_size";
-	static const char names[] = "limits, maximum, mounts, isolation, engine, docker, "
-				    "podman, network, tier, serve, warm, images, language";
+	static const char names[] =
+		"limits, maximum, mounts, isolation, engine, docker, podman, network, "
+		"selective, tier, serve, warm, images, language";
 	char hint[200];
 
 	(void)state;
@@ -317,12 +318,12 @@ static void shows_origins(void **state)
 	(void)state;
 	settings_init(&s);
 	settings_show(&s, count_origin, n);
-	assert_int_equal(n[0], 2 * n_limit_rows + 37);
+	assert_int_equal(n[0], 7 * n_limit_rows + 47);
 	assert_int_equal(n[1], 0);
 	parse(&s, "F", "[limits]\nmemory=1g\n[mounts]\nread=/a\nread=/b\n");
 	n[0] = 0;
 	settings_show(&s, count_origin, n);
-	assert_int_equal(n[0], 2 * n_limit_rows + 39);
+	assert_int_equal(n[0], 7 * n_limit_rows + 49);
 	assert_int_equal(n[1], 3);
 }
 

@@ -30,11 +30,11 @@ static void defaults(void **state)
 	assert_int_equal(s.network_rate + s.network_total_rate + s.network_bytes, 0);
 	assert_int_equal(s.network_connect_timeout, 10);
 	assert_int_equal(s.network_idle_timeout, 300);
-	assert_int_equal(s.tiers[TIER_SANDBOX], NETWORK_NONE);
-	assert_int_equal(s.tiers[TIER_RESTRICTED], NETWORK_NONE);
-	assert_int_equal(s.tiers[TIER_STANDARD], NETWORK_ALLOWLIST);
-	assert_int_equal(s.tiers[TIER_ELEVATED], NETWORK_FULL);
-	assert_int_equal(s.tiers[TIER_UNRESTRICTED], NETWORK_FULL);
+	assert_int_equal(s.tiers[TIER_SANDBOX].network, NETWORK_NONE);
+	assert_int_equal(s.tiers[TIER_RESTRICTED].network, NETWORK_NONE);
+	assert_int_equal(s.tiers[TIER_STANDARD].network, NETWORK_ALLOWLIST);
+	assert_int_equal(s.tiers[TIER_ELEVATED].network, NETWORK_FULL);
+	assert_int_equal(s.tiers[TIER_UNRESTRICTED].network, NETWORK_FULL);
 }
 
 static void networks(void **state)
@@ -67,9 +67,9 @@ static void networks(void **state)
 	assert_true(s.network_bytes == 2ull << 30);
 	assert_int_equal(s.network_connect_timeout, 6);
 	assert_int_equal(s.network_idle_timeout, 5);
-	assert_int_equal(s.tiers[TIER_STANDARD], NETWORK_NONE);
-	assert_int_equal(s.tiers[TIER_SANDBOX], NETWORK_FULL);
-	assert_int_equal(s.tiers[TIER_ELEVATED], NETWORK_FULL);
+	assert_int_equal(s.tiers[TIER_STANDARD].network, NETWORK_NONE);
+	assert_int_equal(s.tiers[TIER_SANDBOX].network, NETWORK_FULL);
+	assert_int_equal(s.tiers[TIER_ELEVATED].network, NETWORK_FULL);
 	assert_string_equal(settings_origin(&s, "network.allow[1]"), "one:4");
 	assert_string_equal(settings_origin(&s, "tier standard.network"), "one:19");
 	assert_string_equal(settings_origin(&s, "tier elevated.network"), "default");
