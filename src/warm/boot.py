@@ -158,6 +158,10 @@ def hide():
     for name, values in (("tempfile", {"_name_sequence": None, "tempdir": None}), ("uuid", {"_node": None})):
         if name in entries:
             vars(entries[name][0]).update(values)
+    if "threading" in entries:
+        # An import may have had a thread: matplotlib's, where it finds no list of fonts.
+        threading = entries["threading"][0]
+        threading._counter = type(threading._counter.__self__)(1).__next__
     if "linecache" in entries:
         entries["linecache"][0].clearcache()
     # Whoever asks for this zygote imports what only it has, more likely than not.

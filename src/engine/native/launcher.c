@@ -680,6 +680,8 @@ void launched_reap(struct launched *i, struct usage *ret)
 	wires_close(i->wires);
 	for (size_t n = 0; n < PLAN_MOUNTS_MAX; n++)
 		hostdir_done(&i->hostdirs[n]);
+	/* Closing is not enough: an island that is just being born has a copy for a moment. */
+	image_root_let_go(&i->image);
 	hostdir_done(&i->image);
 	stock_leave_mounts(i);
 	stock_give_cgroup(i->launcher, &i->cgroup);
