@@ -200,7 +200,8 @@ def use(daemon):
     pids = {**{name: daemon.pids()[name] for name in ("launcher", "api")}, "zygote": zygote.pid}
     found = {f"{name} {field}": rollup(pid)[field] for name, pid in pids.items() for field in ("Rss", "Pss")}
     found.update({f"{name} fds": len(os.listdir(f"/proc/{pid}/fd")) for name, pid in pids.items()})
-    found["cgroups"] = sum(name.startswith("cay-") for _, names, _ in os.walk("/sys/fs/cgroup") for name in names)
+    own = f"cay-{pids['launcher']}-"
+    found["cgroups"] = sum(name.startswith(own) for _, names, _ in os.walk("/sys/fs/cgroup") for name in names)
     found["mounts"] = len(pathlib.Path(f"/proc/{pids['launcher']}/mountinfo").read_text().splitlines())
     return found
 
