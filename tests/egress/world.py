@@ -26,7 +26,7 @@ import time
 import world_dns
 import world_programs
 import world_servers
-from support import must_work
+from support import SLOWNESS, must_work
 from world_dns import Says
 
 # Where who is. The names below example.org are what tests allow, the others what they don't.
@@ -209,7 +209,7 @@ class World:
         seen = -1
         while seen != len(self.reached):
             seen = len(self.reached)
-            time.sleep(0.1)
+            time.sleep(0.2 * SLOWNESS)
         self.reset()
 
     def net(self, net):
