@@ -1,7 +1,7 @@
 /*
  * files.h: the files of a sandbox that lives: read, written, listed, moved, packed,
  * watched. No path is looked at here: all that is done is done by the files agent
- * inside the island (engine/native/agent.h), and what it says is not believed.
+ * inside the island (engine/agent.h), and what it says is not believed.
  */
 #pragma once
 

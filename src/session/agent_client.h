@@ -1,5 +1,5 @@
 /*
- * agent_client.h: the other end of the files agent (engine/native/agent.h), in the
+ * agent_client.h: the other end of the files agent (engine/agent.h), in the
  * api: one operation on the files of a sandbox over the loop, without waiting, in
  * constant memory whatever its size.
  *

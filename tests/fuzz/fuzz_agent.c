@@ -9,7 +9,7 @@
 #include "base/buf.h"
 #include "base/fd.h"
 #include "engine/agent_wire.h"
-#include "engine/native/agent.h"
+#include "engine/agent.h"
 
 #include <fcntl.h>
 #include <ftw.h>

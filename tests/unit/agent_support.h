@@ -10,8 +10,8 @@
 #include "base/fd.h"
 #include "base/loop.h"
 #include "engine/landlock.h"
-#include "engine/native/agent.h"
-#include "engine/native/seccomp.h"
+#include "engine/agent.h"
+#include "engine/seccomp.h"
 #include "session/agent_client.h"
 
 #include <errno.h>

@@ -4,7 +4,7 @@
  * tests can say "ws/a". What the agent does it does in a child, as the test's user.
  */
 #include "core/limits.h"
-#include "engine/native/seccomp.h"
+#include "engine/seccomp.h"
 
 #include <ftw.h>
 #include <limits.h>

@@ -1,6 +1,6 @@
 /* What the files agent says of directories and files: list and stat. */
 #include "core/limits.h"
-#include "engine/native/seccomp.h"
+#include "engine/seccomp.h"
 
 #include <ftw.h>
 #include <limits.h>

@@ -4,7 +4,7 @@
  */
 #include "base/attr.h"
 #include "engine/native/seccomp-table.h"
-#include "engine/native/seccomp.h"
+#include "engine/seccomp.h"
 
 #include <errno.h>
 #include <fcntl.h>

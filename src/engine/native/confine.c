@@ -7,7 +7,8 @@
 #include "engine/native/island.h"
 #include "engine/native/kept.h"
 #include "engine/native/machine.h"
-#include "engine/native/seccomp.h"
+#include "engine/seccomp.h"
+#include "engine/self.h"
 #include "engine/native/waiter.h"
 #include "engine/rlimit.h"
 #include "engine/sys.h"
@@ -30,25 +31,9 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-/*
- * No core file, and no core handler: at 1, and at no other value, the kernel does
- * not even start the program that core_pattern names.
- */
-#define CORE_LIMIT 1
-
 /* Where the scratch is kept while waiting. */
 #define SCRATCH_FD (CONTROL_FD + 1)
 #define WAITER_FD  (SCRATCH_FD + 1)
-
-/*
- * What root of an island has, over its own files and processes, so that packages can be
- * installed. Nothing that reaches beyond: all of these count in its user namespace alone.
- */
-#define CAP_BIT(cap) (1ull << (cap))
-#define ROOT_CAPS                                                                              \
-	(CAP_BIT(CAP_CHOWN) | CAP_BIT(CAP_DAC_OVERRIDE) | CAP_BIT(CAP_FOWNER) |                \
-	 CAP_BIT(CAP_FSETID) | CAP_BIT(CAP_KILL) | CAP_BIT(CAP_SETGID) | CAP_BIT(CAP_SETUID) | \
-	 CAP_BIT(CAP_NET_BIND_SERVICE))
 
 static uint64_t caps_of(const struct plan *p)
 {
@@ -418,32 +403,17 @@ int confine_seccomp(struct island *i, struct cay_error *err)
 	return r < 0 ? cay_fail(err, CAY_E_NOT_ENFORCEABLE, -r, "load the system call filter") : 0;
 }
 
-static uint64_t read_set(uint32_t low, uint32_t high)
-{
-	return (uint64_t)high << 32 | low;
-}
-
 static int read_capabilities(struct facts *f)
 {
-	struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
-	struct __user_cap_data_struct data[2];
+	struct capability_sets sets;
 
-	if (syscall(SYS_capget, &head, data) < 0)
+	if (capabilities_read(&sets) < 0)
 		return -1;
-	f->caps_effective = read_set(data[0].effective, data[1].effective);
-	f->caps_permitted = read_set(data[0].permitted, data[1].permitted);
-	f->caps_inheritable = read_set(data[0].inheritable, data[1].inheritable);
-	for (int cap = 0; cap < 64; cap++) {
-		int have = prctl(PR_CAPBSET_READ, cap);
-
-		if (have < 0 && errno == EINVAL && cap > 0)
-			break; /* past the last one the kernel knows */
-		if (have < 0)
-			return -1;
-		f->caps_bounding |= (uint64_t)(have != 0) << cap;
-	}
-	/* The kernel keeps it within permitted and inheritable. */
-	f->caps_ambient = f->caps_permitted & f->caps_inheritable;
+	f->caps_effective = sets.effective;
+	f->caps_permitted = sets.permitted;
+	f->caps_inheritable = sets.inheritable;
+	f->caps_bounding = sets.bounding;
+	f->caps_ambient = sets.ambient;
 	return 0;
 }
 
@@ -452,34 +422,6 @@ static uint64_t read_limit(int resource)
 	struct rlimit r;
 
 	return getrlimit(resource, &r) < 0 ? RLIM_INFINITY : r.rlim_max;
-}
-
-int namespaces_read(uint64_t ret[NAMESPACES])
-{
-	static const char *const files[NAMESPACES] = {"user", "pid", "mnt",    "net",
-						      "ipc",  "uts", "cgroup", "time"};
-	_cleanup_(fd_closep) int dir =
-		openat(AT_FDCWD, "/proc/self/ns", O_PATH | O_DIRECTORY | O_CLOEXEC);
-
-	if (dir < 0)
-		return -errno;
-	for (int n = 0; n < NAMESPACES; n++) {
-		/* "net:[4026531840]". stat() says the same, but makes the kernel make an inode. */
-		char link[48];
-		ssize_t len = readlinkat(dir, files[n], link, sizeof(link) - 1);
-		const char *number;
-
-		ret[n] = 0; /* a kernel without time namespaces has no such file */
-		if (len < 0 && errno == ENOENT)
-			continue;
-		if (len < 0)
-			return -errno;
-		link[len > 0 ? len - 1 : 0] = '\0'; /* without the last bracket */
-		number = strchr(link, '[');
-		if (!number || parse_u64(number + 1, 1, UINT64_MAX, &ret[n]) < 0)
-			return -EINVAL;
-	}
-	return 0;
 }
 
 int confine_read_facts(struct island *i, struct facts *ret, struct cay_error *err)

@@ -4,7 +4,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/title.h"
-#include "engine/native/agent.h"
+#include "engine/agent.h"
 #include "engine/native/confine.h"
 #include "engine/native/layout.h"
 #include "engine/native/network.h"
@@ -134,44 +134,12 @@ static void await(struct island *i, enum message_kind kind)
 		i->provision = m.provision;
 }
 
-/* execvpe(), but without malloc and with the island's own PATH. */
-static void exec_search(const char *path, char *const *argv, char *const *env)
-{
-	char file[4096];
-	int denied = 0;
-
-	if (strchr(argv[0], '/')) {
-		(void)execve(argv[0], argv, env);
-		return;
-	}
-	while (path && *path) {
-		size_t n = strcspn(path, ":");
-
-		(void)snprintf(file, sizeof(file), "%.*s/%s", (int)n, path, argv[0]);
-		(void)execve(file, argv, env);
-		if (errno == EACCES)
-			denied = 1;
-		else if (errno != ENOENT && errno != ENOTDIR)
-			return;
-		path += n + (path[n] == ':');
-	}
-	errno = denied ? EACCES : ENOENT;
-}
-
 #define PROGRAM_STACK (64 * 1024)
 
 struct program {
 	struct island *island;
 	char **argv, **env;
 };
-
-static const char *search_path(char *const *env)
-{
-	for (; *env; env++)
-		if (strncmp(*env, "PATH=", 5) == 0)
-			return *env + 5;
-	return "/usr/bin:/bin";
-}
 
 int island_exec(const struct island *i, char *const *argv, char *const *env)
 {
@@ -180,7 +148,7 @@ int island_exec(const struct island *i, char *const *argv, char *const *env)
 
 	if (!argv[0])
 		return 127; /* no plan is so */
-	exec_search(search_path(env), argv, env);
+	(void)execute_search(argv, env);
 	saved = errno;
 	if (saved == ENOENT || saved == ENOTDIR)
 		(void)cay_fail(&err, CAY_E_NOT_FOUND, 0, "%s: command not found%s", argv[0],
@@ -364,14 +332,6 @@ static void note_spent(struct spent *ret)
  * the C library keeps its own signals (32 to 34) out of reach, but not what a
  * caller left there.
  */
-void island_reset_signals(void)
-{
-	static const unsigned long by_default[4]; /* the kernel's struct sigaction: SIG_DFL is 0 */
-
-	for (int s = 1; s < NSIG; s++)
-		(void)syscall(SYS_rt_sigaction, s, by_default, NULL, sizeof(unsigned long));
-}
-
 /*
  * Of all that was open where we were cloned, only what is for this island. With the launcher's
  * end of the socket gone its death is an end of stream to us; and with thousands of others gone
@@ -410,7 +370,7 @@ void island_main(struct island *i)
 	title_set("cay: init"); /* the caller's command line is not for the program's eyes */
 	(void)prctl(PR_SET_NAME, "cay"); /* nor that it was an interpreter */
 	(void)umask(0);
-	island_reset_signals();
+	signals_reset();
 	r = run_steps(i, STEP_EARLY, &err);
 	if (r == 0) {
 		await(i, MESSAGE_MAPPED);

@@ -38,6 +38,7 @@
 #include "engine/native/hostdir.h"
 #include "engine/native/network.h"
 #include "engine/order.h"
+#include "engine/self.h"
 #include "policy/plan.h"
 
 #include <stdbool.h>
@@ -114,9 +115,6 @@ struct message {
 };
 
 #define READY_WAITED 1 /* by what was started ahead, and had waited for it */
-
-/* Inode numbers of this process's namespaces. 0 or -errno. */
-int namespaces_read(uint64_t ret[NAMESPACES]);
 
 /*
  * The controls without which there is no island, degraded or not: are they all
@@ -220,9 +218,6 @@ int island_exec(const struct island *i, char *const *argv, char *const *env);
 
 /* Starts a process that becomes a program by island_program(), in our memory until it execs. */
 pid_t island_vfork(struct island *i, char **argv, char **env);
-
-/* All as a program expects them; what is ignored would stay so. */
-void island_reset_signals(void);
 
 /* Whether the order's program is run by the interpreter that bore the island. */
 bool island_starts_warm(const struct island *i);

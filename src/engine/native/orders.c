@@ -5,7 +5,7 @@
 #include "base/fd.h"
 #include "engine/native/bare.h"
 #include "engine/native/confine.h"
-#include "engine/native/processes.h"
+#include "engine/processes.h"
 #include "engine/native/waiter.h"
 #include "warm/interpreter.h"
 

@@ -9,7 +9,7 @@
 #include "engine/native/launcher.h"
 #include "engine/native/mount.h"
 #include "engine/native/network.h"
-#include "engine/native/seccomp.h"
+#include "engine/seccomp.h"
 #include "engine/native/surroundings.h"
 #include "engine/pipes.h"
 #include "engine/sys.h"

@@ -3,7 +3,7 @@
 #include "base/attr.h"
 #include "base/fd.h"
 #include "base/title.h"
-#include "engine/native/agent.h"
+#include "engine/agent.h"
 #include "engine/native/confine.h"
 #include "engine/native/island.h"
 #include "engine/native/orders.h"
@@ -162,7 +162,7 @@ void steward_main(struct island *i)
 	steward = getpid();
 	title_set("cay: steward");
 	(void)umask(022);
-	island_reset_signals();
+	signals_reset();
 	/* It has nothing to do with the files of anybody, nor with the daemon's terminal. */
 	if (chdir("/") < 0 || setsid() < 0 || prctl(PR_SET_DUMPABLE, 0) < 0)
 		_exit(125);

@@ -1,4 +1,4 @@
-#include "engine/native/agent_impl.h"
+#include "engine/agent_impl.h"
 
 #include "base/attr.h"
 #include "base/fd.h"

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "core/error.h"
-#include "engine/native/agent_impl.h"
+#include "engine/agent_impl.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,9 +1,9 @@
-#include "engine/native/agent_impl.h"
+#include "engine/agent_impl.h"
 
 #include "base/attr.h"
 #include "base/fd.h"
 #include "core/limits.h"
-#include "engine/native/agent_walk.h"
+#include "engine/agent_walk.h"
 
 #include <dirent.h>
 #include <errno.h>

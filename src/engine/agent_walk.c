@@ -1,4 +1,4 @@
-#include "engine/native/agent_walk.h"
+#include "engine/agent_walk.h"
 
 #include "base/attr.h"
 #include "base/fd.h"

@@ -5,12 +5,12 @@
  * together: once of what is written many times, and a move as one thing. What can't
  * be kept up with is told as AGENT_LOST: the client looks anew.
  */
-#include "engine/native/agent_impl.h"
+#include "engine/agent_impl.h"
 
 #include "base/attr.h"
 #include "base/fd.h"
 #include "core/limits.h"
-#include "engine/native/agent_walk.h"
+#include "engine/agent_walk.h"
 
 #include <errno.h>
 #include <poll.h>

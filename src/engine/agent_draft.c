@@ -7,7 +7,7 @@
  * system calls) and rename(). File systems without O_TMPFILE get a file with such
  * a name from the start, which is removed on every way out but SIGKILL.
  */
-#include "engine/native/agent_impl.h"
+#include "engine/agent_impl.h"
 
 #include "base/fd.h"
 

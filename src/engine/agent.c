@@ -1,7 +1,7 @@
-#include "engine/native/agent.h"
+#include "engine/agent.h"
 
 #include "base/fd.h"
-#include "engine/native/agent_impl.h"
+#include "engine/agent_impl.h"
 
 #include <errno.h>
 #include <fcntl.h>

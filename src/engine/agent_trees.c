@@ -1,13 +1,13 @@
 /*
  * Whole trees, out and in.
  */
-#include "engine/native/agent_impl.h"
+#include "engine/agent_impl.h"
 
 #include "base/attr.h"
 #include "base/fd.h"
 #include "base/glob.h"
 #include "core/limits.h"
-#include "engine/native/agent_walk.h"
+#include "engine/agent_walk.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -2,7 +2,7 @@
  * seccomp.c: loads the filter that seccomp-gen made. Runs between fork and exec:
  * one system call, nothing else.
  */
-#include "engine/native/seccomp.h"
+#include "engine/seccomp.h"
 #include "base/attr.h"
 
 #include <errno.h>

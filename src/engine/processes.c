@@ -6,7 +6,7 @@
  * Processes go on forking while /proc is read. What has a SIGKILL pending forks no more,
  * so passes are repeated until two in a row find nobody new.
  */
-#include "engine/native/processes.h"
+#include "engine/processes.h"
 
 #include "base/attr.h"
 #include "base/fd.h"
