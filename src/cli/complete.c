@@ -49,6 +49,12 @@ static void offer_verbs(const struct typed *t, const char *label _unused_)
 			offer(t, (*v)->name, (*v)->summary);
 }
 
+static void offer_engines(const struct typed *t, const char *label _unused_)
+{
+	for (int e = ENGINE_AUTO; e < ENGINES; e++)
+		offer(t, spec_engine_name((enum spec_engine)e), "");
+}
+
 static void offer_language_names(const struct typed *t, const char *label _unused_)
 {
 	for (size_t i = 0; i < n_languages; i++)
@@ -178,6 +184,7 @@ static const struct {
 	{"VERB", offer_verbs},
 	{"SANDBOX", offer_sandboxes},
 	{"IMAGE", offer_images},
+	{"ENGINE", offer_engines},
 };
 
 static void offer_argument(const struct typed *t, const char *label)

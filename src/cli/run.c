@@ -19,6 +19,7 @@
 #include "cli/run_watch.h"
 #include "cli/spec_options.h"
 #include "core/result.h"
+#include "engine/container/choose.h"
 #include "engine/engine.h"
 #include "image/choose.h"
 #include "image/images.h"
@@ -104,8 +105,7 @@ static const struct option_row rows[] = {
 	{0, "put", "SRC[:DEST]", "a file or directory in, before", .set = set_put},
 	{0, "get", "GLOB[:DEST]", "files out of the workspace, after", .set = set_get},
 	{0, "image", "IMAGE", "what the island is made of (host)", .set = spec_option_image},
-	{0, "engine", "auto|native|direct", "auto (default); direct is no sandbox",
-	 .set = set_engine},
+	{0, "engine", "ENGINE", "auto, native, docker, podman or direct", .set = set_engine},
 	{0, "mode", "all|selective|off", "how much is sandboxed (all)", .set = set_mode},
 	{0, "trusted", NULL, "need not be sandboxed in mode selective",
 	 OPTION_STORE(struct spec, trusted)},
@@ -259,15 +259,17 @@ static int decide_script(struct run_options *q, struct run_files *f, struct cay_
 }
 
 static void describe(const struct decision *decision, const struct runtime *rt, const char *image,
-		     const char *id, struct result *ret)
+		     const struct plan *p, struct result *ret)
 {
-	(void)snprintf(ret->id, sizeof(ret->id), "%s", id);
-	if (ret->image) {
+	bool container = p->engine != 0;
+
+	(void)snprintf(ret->id, sizeof(ret->id), "%s", p->id);
+	if (ret->image && !container) {
 		free(ret->image);
 		ret->image = strdup(image);
 	}
 	ret->decision = *decision;
-	ret->engine_reason = strdup(decision_reason(decision));
+	ret->engine_reason = strdup(container ? "asked for by name" : decision_reason(decision));
 	if (rt) {
 		ret->language = strdup(rt->language->name);
 		ret->version = rt->version[0] ? strdup(rt->version) : NULL;
@@ -307,6 +309,13 @@ static int report(const struct run_options *q, struct output *o, struct result *
 	return code;
 }
 
+/* One line, for who looks, again and again. */
+static void show_pull(void *ctx _unused_, const char *words)
+{
+	if (isatty(STDERR_FILENO) == 1)
+		(void)fprintf(stderr, "\r\033[K%s%.100s", *words ? "cay: pulling " : "", words);
+}
+
 static int carry_out(struct run_options *q, const struct settings *settings,
 		     const struct decision *decision, const struct runtime *rt,
 		     const struct image_choice *on, struct run_files *files, struct cay_error *err)
@@ -329,7 +338,8 @@ static int carry_out(struct run_options *q, const struct settings *settings,
 		free(plan);
 		return r;
 	}
-	run = (struct run){.plan = plan, .rules = &rules, .settings = settings};
+	run = (struct run){
+		.plan = plan, .rules = &rules, .settings = settings, .pulling = show_pull};
 	if (r == 0)
 		r = open_stdin(q, files, &opened, &run.stdin_fd, err);
 	if (r == 0) {
@@ -345,7 +355,7 @@ static int carry_out(struct run_options *q, const struct settings *settings,
 	run.sink = output_sink(&out);
 	run_files_attach(files, &run, &res);
 	r = engine_run(engine, &run, &res, err);
-	describe(decision, rt, on->name, plan->id, &res);
+	describe(decision, rt, on->name, plan, &res);
 	if (r == 0 && !engine->sandboxed && !q->direct)
 		cli_say("ran without a sandbox (%s)", decision->why);
 	if (r == 0)
@@ -376,6 +386,12 @@ static int pass_place(struct spec *s, struct cay_error *err)
 static int choose(struct run_options *q, const struct settings *s, struct image_choice *ret,
 		  struct runtime *rt, struct cay_error *err)
 {
+	if (spec_engine_is_container(q->spec.engine)) {
+		if (container_choose(s, &q->spec, ret->name, rt, err) < 0)
+			return -1;
+		q->spec.container_image = ret->name;
+		return 0;
+	}
 	if (image_choose(s, &q->spec, ret, rt, err) == 0)
 		return 0;
 	if (err->code != CAY_E_IMAGE || !q->spec.image || s->images_pull == PULL_NEVER ||

@@ -5,7 +5,7 @@
 #include "cli/apply.h"
 #include "cli/changes.h"
 #include "cli/cli.h"
-#include "engine/native/changes.h"
+#include "engine/changes.h"
 
 #include <unistd.h>
 

@@ -24,6 +24,10 @@ static const char *bound_here(const struct run_options *q)
 {
 	if (q->spec.engine == ENGINE_DIRECT)
 		return "--engine direct";
+	if (q->spec.engine == ENGINE_DOCKER)
+		return "--engine docker";
+	if (q->spec.engine == ENGINE_PODMAN)
+		return "--engine podman";
 	if (q->watch)
 		return "--watch";
 	if (q->diff || q->apply)

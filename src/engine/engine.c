@@ -4,8 +4,8 @@
 #include <string.h>
 
 static const struct engine *const engines[ENGINES] = {
-	[ENGINE_AUTO] = &engine_native,
-	[ENGINE_NATIVE] = &engine_native,
+	[ENGINE_AUTO] = &engine_native,   [ENGINE_NATIVE] = &engine_native,
+	[ENGINE_DOCKER] = &engine_docker, [ENGINE_PODMAN] = &engine_podman,
 	[ENGINE_DIRECT] = &engine_direct,
 };
 

@@ -18,7 +18,7 @@ struct island_files {
 	int workspace; /* directory fds; -1 where there is none */
 	int tmp;
 	bool read_only; /* the workspace is a host directory that may only be read */
-	/* Of a workspace that is a layer: native/changes.h. */
+	/* Of a workspace that is a layer: changes.h. */
 	bool overlay;
 	int lower, upper;
 	bool as_owner; /* we are root, and do what we do there as the directory's owner */
@@ -30,6 +30,9 @@ struct run {
 	const struct plan *plan;
 	const struct mount_rules *rules;
 	const struct settings *settings; /* for what carries its connections */
+	/* An image is being brought, in words for people; "": it is there. NULL: nobody looks. */
+	void (*pulling)(void *ctx, const char *words);
+	void *pulling_ctx;
 	int stdin_fd;  /* the program's input is read from here; -1: it has none */
 	int cancel_fd; /* a signalfd: a signal there ends the run; -1 */
 	struct sink sink;
@@ -50,8 +53,10 @@ struct engine {
 
 extern const struct engine engine_native;
 extern const struct engine engine_direct;
+extern const struct engine engine_docker;
+extern const struct engine engine_podman;
 
-/* One that exists (spec_engine_exists()); by ENGINE_AUTO the one that needs nothing. */
+/* By ENGINE_AUTO the one that needs nothing. */
 const struct engine *engine_get(enum spec_engine id);
 
 /* Says in a result by which engine it came about, and whether that is a sandbox. */
@@ -69,3 +74,4 @@ typedef int engine_run_fn(const struct run *run, struct result *ret, struct cay_
 
 engine_run_fn native_run;
 engine_run_fn direct_run;
+engine_run_fn container_run;

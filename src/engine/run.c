@@ -5,6 +5,8 @@
 
 static engine_run_fn *const runs[ENGINES] = {
 	[ENGINE_NATIVE] = native_run,
+	[ENGINE_DOCKER] = container_run,
+	[ENGINE_PODMAN] = container_run,
 	[ENGINE_DIRECT] = direct_run,
 };
 

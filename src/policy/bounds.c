@@ -45,8 +45,7 @@ SETTER(set_engines)
 	struct bounds *b = r->into;
 
 	for (int e = ENGINE_AUTO + 1; e < ENGINES; e++)
-		if (spec_engine_exists((enum spec_engine)e))
-			names[e] = spec_engine_name((enum spec_engine)e);
+		names[e] = spec_engine_name((enum spec_engine)e);
 	b->has_engines = true;
 	return read_bits(r, v, names, ARRAY_LEN(names), &b->engines, err);
 }

@@ -103,7 +103,8 @@ static void add_mount(struct builder *b, const char *source, const char *target,
 
 static void add_mounts(struct builder *b, const struct spec *spec, const struct runtime *runtime)
 {
-	for (size_t i = 0; spec->live_roots && i < spec->live_roots->len; i++)
+	for (size_t i = 0; spec->live_roots && !spec->container_image && i < spec->live_roots->len;
+	     i++)
 		add_mount(b, spec->live_roots->items[i], spec->live_roots->items[i], ACCESS_READ,
 			  MOUNT_OPERATOR);
 	if (!spec->live_roots && runtime && runtime->root[0])
@@ -212,6 +213,9 @@ static int decide_env(const struct spec *spec, const struct image *image, const 
 	int r = 0;
 
 	for (size_t i = 0; i < ARRAY_LEN(base) && r == 0; i++) {
+		/* A container's image has its own, which is known only there. */
+		if (spec->container_image && i == 0)
+			continue;
 		/* The island's user: on the host it is somebody else. */
 		if (spec->engine == ENGINE_DIRECT && base[i][1] == user)
 			continue;
@@ -268,7 +272,7 @@ static int check_image(const struct spec *spec, const struct image *image, struc
 			       spec_engine_name(spec->engine));
 		return cay_hint(err, "leave the engine out, or choose native");
 	}
-	if (spec->writable && !image && !spec->island) {
+	if (spec->writable && !image && !spec->island && !spec->container_image) {
 		(void)cay_fail(err, CAY_E_UNSUPPORTED, 0,
 			       "the root of this machine's own /usr can't be writable");
 		return cay_hint(err, "name an image as well: --image REF; /tmp and /workspace can "
@@ -287,7 +291,10 @@ static void add_image(struct builder *b, const struct spec *spec, const struct i
 	const struct plan *island = spec->island;
 	bool own = image && image->uid != 0;
 
-	b->head.image = image ? add(b, image->id) : 0;
+	b->head.engine = spec->container_image ? spec->engine : 0;
+	b->head.image = spec->container_image ? add(b, spec->container_image)
+			: image               ? add(b, image->id)
+					      : 0;
 	b->head.writable = island ? island->writable : spec->writable;
 	b->head.uid = (uint16_t)(island          ? island->uid
 				 : spec->as_root ? 0
@@ -371,7 +378,8 @@ int plan_make(const struct spec *spec, const struct settings *settings,
 	push_all(&b, &b.head.compile, &command.compile);
 	push_all(&b, &b.head.argv, &command.argv);
 	push_all(&b, &b.head.env, &env);
-	if (warm_choose(spec, settings, spec->live_runtime ? spec->live_runtime : runtime, image,
+	if (!spec->container_image &&
+	    warm_choose(spec, settings, spec->live_runtime ? spec->live_runtime : runtime, image,
 			&env, warm))
 		b.head.warm = add(&b, warm);
 	b.head.workdir = add(&b, decide_workdir(spec, image));
@@ -409,7 +417,12 @@ int plan_rules(const struct plan *p, struct strv *ret_allow, struct strv *ret_bl
 
 const char *plan_image(const struct plan *p)
 {
-	return p->image ? plan_str(p, p->image) : NULL;
+	return p->image && !p->engine ? plan_str(p, p->image) : NULL;
+}
+
+const char *plan_container_image(const struct plan *p)
+{
+	return p->engine ? plan_str(p, p->image) : NULL;
 }
 
 const char *plan_warm(const struct plan *p)

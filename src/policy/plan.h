@@ -62,7 +62,7 @@ struct plan {
 
 	/* The island's: made for one, it is for no other; but for some limits. */
 	uint32_t n_mounts;
-	uint32_t pad;
+	uint32_t engine;        /* enum spec_engine, where it is a container's; 0: an island's */
 	struct plan_list rules; /* of its network: "+RULE" allows, "-RULE" blocks */
 	struct limits limits;
 	struct plan_mount mounts[PLAN_MOUNTS_MAX];
@@ -71,7 +71,8 @@ struct plan {
 	uint8_t allow_degraded;
 	uint8_t network;   /* enum network_mode */
 	uint8_t writable;  /* the root can be written to; with the scratch, up to the limit disk */
-	plan_text image;   /* the id of the image it is made of; "": the host's own /usr */
+	plan_text image;   /* the id of the image it is made of; "": the host's own /usr; a
+			      container's:   its reference */
 	uint16_t uid, gid; /* who the program is, on the island */
 
 	char text[];
@@ -113,8 +114,11 @@ bool plan_fits_order(const struct plan *a, const struct plan *b);
 /* Appends the network's rules to lists; 0 or -errno. */
 int plan_rules(const struct plan *p, struct strv *ret_allow, struct strv *ret_block);
 
-/* The image's id, or NULL: the host's own. */
+/* The image's id, or NULL: the host's own, or a container's. */
 const char *plan_image(const struct plan *p);
+
+/* A container's image, by its reference in full; NULL: it is for an island. */
+const char *plan_container_image(const struct plan *p);
 
 /* The set of modules that its interpreter should have loaded, or NULL: it starts cold. */
 const char *plan_warm(const struct plan *p);

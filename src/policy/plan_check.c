@@ -111,6 +111,21 @@ static bool network_ok(const struct plan *p)
 	return (allowed > 0) == (p->network == NETWORK_ALLOWLIST) && bytes <= EGRESS_RULES_BYTES;
 }
 
+static bool user_ok(const struct plan *p)
+{
+	return p->uid == 0 ? p->gid == 0 : p->uid == ISLAND_UID && p->gid == ISLAND_GID;
+}
+
+/* For an engine that has images of its own: what could be a name of one. */
+static bool reference_ok(const char *text)
+{
+	size_t len = strlen(text);
+
+	return len > 0 && len < IMAGE_TEXT_MAX && text[0] != '-' &&
+	       strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+			    "._-/:@[]") == len;
+}
+
 /* Of the island's text; an image's id is all that ever becomes part of a path. */
 static bool image_ok(const struct plan *p)
 {
@@ -118,9 +133,10 @@ static bool image_ok(const struct plan *p)
 
 	if (p->image >= p->island_text)
 		return false;
+	if (p->engine)
+		return user_ok(p) && reference_ok(id);
 	if (p->image == 0)
-		return p->writable == 0 &&
-		       (p->uid == 0 ? p->gid == 0 : p->uid == ISLAND_UID && p->gid == ISLAND_GID);
+		return p->writable == 0 && user_ok(p);
 	return strlen(id) == IMAGE_ID_SIZE - 1 &&
 	       strspn(id, "0123456789abcdef") == IMAGE_ID_SIZE - 1;
 }
@@ -167,8 +183,10 @@ int plan_check(const struct plan *p, size_t len, struct cay_error *err)
 		return bad(err, "its network");
 	if (!image_ok(p))
 		return bad(err, "its image or user");
-	if (p->warm >= text_len || p->pad != 0)
+	if (p->warm >= text_len)
 		return bad(err, "its set of modules");
+	if (p->engine && !spec_engine_is_container((enum spec_engine)p->engine))
+		return bad(err, "its engine");
 	if (!flags_ok(p))
 		return bad(err, "its flags");
 	return limits_ok(&p->limits) ? 0 : bad(err, "its limits");

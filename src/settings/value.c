@@ -354,7 +354,7 @@ static int set_engines(unsigned *value, const char *key, const char *text, struc
 
 		(void)snprintf(name, sizeof(name), "%.*s", (int)(n < 15 ? n : 15), at);
 		e = spec_engine_find(name);
-		if (e == ENGINES || e == ENGINE_AUTO || !spec_engine_exists(e))
+		if (e == ENGINES || e == ENGINE_AUTO)
 			return cay_fail(
 				err, CAY_E_INVALID, 0,
 				"%s can't be '%.64s': expected sandboxed, all, or names such "
@@ -599,7 +599,7 @@ static void show_engines(unsigned engines, const char *key, value_show_fn *fn, v
 		}
 
 	for (int e = ENGINE_AUTO + 1; e < ENGINES; e++)
-		if (engines & 1u << e && spec_engine_exists((enum spec_engine)e))
+		if (engines & 1u << e)
 			len += (size_t)snprintf(text + len, sizeof(text) - len, "%s%s",
 						len > 0 ? "," : "",
 						spec_engine_name((enum spec_engine)e));

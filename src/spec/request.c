@@ -303,13 +303,10 @@ SETTER(set_engine)
 		return -1;
 	if (r->place == REQUEST_SANDBOX && spec_engine_find(s) == ENGINE_DIRECT)
 		return field_later(err, "a sandbox that lives on is always one: leave engine out");
-	if (spec_set_engine(&body(r)->spec, s, err) == 0)
-		return 0;
-	/* The hint is the command line's. */
-	return err->code == CAY_E_UNSUPPORTED
-		       ? field_later(err,
-				     "leave engine out: the native one needs no container engine")
-		       : -1;
+	if (spec_engine_is_container(spec_engine_find(s)))
+		return field_later(err,
+				   "leave engine out: the native one needs no container engine");
+	return spec_set_engine(&body(r)->spec, s, err);
 }
 
 /* A word that is the only one of its list which can be had as yet. */

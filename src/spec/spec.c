@@ -293,30 +293,26 @@ enum mode mode_find(const char *name)
 	return MODE_UNSAID;
 }
 
-static const struct {
-	const char *name;
-	bool exists;
-} engine_rows[ENGINES] = {
-	[ENGINE_AUTO] = {"auto", true},      [ENGINE_NATIVE] = {"native", true},
-	[ENGINE_DOCKER] = {"docker", false}, [ENGINE_PODMAN] = {"podman", false},
-	[ENGINE_DIRECT] = {"direct", true},
+static const char *const engine_names[ENGINES] = {
+	[ENGINE_AUTO] = "auto",     [ENGINE_NATIVE] = "native", [ENGINE_DOCKER] = "docker",
+	[ENGINE_PODMAN] = "podman", [ENGINE_DIRECT] = "direct",
 };
 
 const char *spec_engine_name(enum spec_engine e)
 {
-	return engine_rows[e].name;
+	return engine_names[e];
 }
 
-bool spec_engine_exists(enum spec_engine e)
+bool spec_engine_is_container(enum spec_engine e)
 {
-	return engine_rows[e].exists;
+	return e == ENGINE_DOCKER || e == ENGINE_PODMAN;
 }
 
 enum spec_engine spec_engine_find(const char *name)
 {
 	int e = ENGINE_AUTO;
 
-	while (e < ENGINES && strcmp(name, engine_rows[e].name) != 0)
+	while (e < ENGINES && strcmp(name, engine_names[e]) != 0)
 		e++;
 	return (enum spec_engine)e;
 }
@@ -326,8 +322,7 @@ static int no_engine(const char *text, struct cay_error *err)
 	_cleanup_(buf_done) struct buf names = BUF(128);
 
 	for (int e = ENGINE_AUTO; e < ENGINES; e++)
-		if (buf_printf(&names, "%s%s", e == ENGINE_AUTO ? "" : ", ", engine_rows[e].name) <
-		    0)
+		if (buf_printf(&names, "%s%s", e == ENGINE_AUTO ? "" : ", ", engine_names[e]) < 0)
 			return no_memory(err);
 	(void)cay_fail(err, CAY_E_INVALID, 0, "no engine is called '%.64s'", text);
 	return cay_hint(err, "engines are %s", buf_str(&names));
@@ -339,12 +334,6 @@ int spec_set_engine(struct spec *s, const char *text, struct cay_error *err)
 
 	if (e == ENGINES)
 		return no_engine(text, err);
-	if (!spec_engine_exists(e)) {
-		(void)cay_fail(err, CAY_E_UNSUPPORTED, 0, "the engine '%s' is not supported yet",
-			       text);
-		return cay_hint(err, "leave --engine out: the native engine needs no container "
-				     "engine");
-	}
 	s->engine = e;
 	return 0;
 }

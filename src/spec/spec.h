@@ -43,8 +43,8 @@ const char *spec_engine_name(enum spec_engine e);
 /* ENGINES: none is called so. */
 enum spec_engine spec_engine_find(const char *name);
 
-/* Whether it can be asked for; else it is known by its name alone. */
-bool spec_engine_exists(enum spec_engine e);
+/* Whether it makes containers, of images of its own. */
+bool spec_engine_is_container(enum spec_engine e);
 
 /* How much is sandboxed, from little to all. */
 enum mode { MODE_UNSAID, MODE_OFF, MODE_SELECTIVE, MODE_ALL, MODES };
@@ -122,8 +122,13 @@ struct spec {
 	/* The first field that asks for what only a sandbox has ("network"); static; or NULL. */
 	const char *needs_sandbox;
 	bool allow_degraded;
-	bool cold;     /* by island and interpreter made for it, none that stood ready */
-	char *image;   /* a reference, or an id, or IMAGE_HOST; NULL: none was named */
+	bool cold;   /* by island and interpreter made for it, none that stood ready */
+	char *image; /* a reference, or an id, or IMAGE_HOST; NULL: none was named */
+	/*
+	 * Where an engine with images of its own carries it out: its reference in full (borrowed),
+	 * whatever was named. NULL: for an island.
+	 */
+	const char *container_image;
 	bool writable; /* the root can be written to, and is gone with the island */
 	bool as_root;  /* the program is root on its island */
 	struct network_spec network;

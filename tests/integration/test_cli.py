@@ -9,14 +9,14 @@ import pytest
 
 from support import NOT_FOUND, OURS, TIMEOUT
 
-UNSUPPORTED = [("--engine", "docker"), ("--engine", "podman")]
+UNSUPPORTED = [("--engine", "docker", "--network", "full"), ("--engine", "podman", "--image", "host")]
 
 
 @pytest.mark.parametrize("words", UNSUPPORTED, ids=" ".join)
 def test_unsupported_is_not_ignored(cay, words):
     error = cay.refused(*words, "--", "true")
     assert error["code"] == "unsupported"
-    assert words[0].split("=")[0] in error["message"] or words[-1] in error["message"]
+    assert "container" in error["message"]
     assert error["hint"]
     done = cay.run(*words, "--", "echo", "ran")
     assert done.rc == OURS and done.out == b"" and error["hint"] in done.errors

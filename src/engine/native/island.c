@@ -9,7 +9,7 @@
 #include "engine/native/layout.h"
 #include "engine/native/network.h"
 #include "engine/native/orders.h"
-#include "engine/native/overlay.h"
+#include "engine/overlay.h"
 #include "engine/native/waiter.h"
 #include "engine/sys.h"
 #include "policy/command.h"

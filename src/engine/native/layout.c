@@ -7,7 +7,7 @@
 #include "engine/native/island.h"
 #include "engine/native/machine.h"
 #include "engine/native/mount.h"
-#include "engine/native/overlay.h"
+#include "engine/overlay.h"
 #include "engine/native/rootfs.h"
 #include "engine/native/waiter.h"
 #include "engine/sys.h"

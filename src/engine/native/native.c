@@ -10,7 +10,7 @@
 #include "engine/native/island.h"
 #include "engine/native/launcher.h"
 #include "engine/native/layout.h"
-#include "engine/native/overlay.h"
+#include "engine/overlay.h"
 #include "engine/pipes.h"
 #include "engine/watch.h"
 #include "image/host.h"

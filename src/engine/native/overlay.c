@@ -1,4 +1,4 @@
-#include "engine/native/overlay.h"
+#include "engine/overlay.h"
 
 #include "base/attr.h"
 #include "base/fd.h"

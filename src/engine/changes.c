@@ -1,11 +1,11 @@
-#include "engine/native/changes.h"
+#include "engine/changes.h"
 
 #include "base/attr.h"
 #include "base/fd.h"
 #include "core/limits.h"
-#include "engine/native/agent_impl.h"
-#include "engine/native/agent_walk.h"
-#include "engine/native/overlay.h"
+#include "engine/agent_impl.h"
+#include "engine/agent_walk.h"
+#include "engine/overlay.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -1,13 +1,13 @@
 /*
  * The layer over a workspace: what it has changed, and a file of it.
  */
-#include "engine/native/agent_impl.h"
+#include "engine/agent_impl.h"
 
 #include "base/attr.h"
 #include "base/fd.h"
-#include "engine/native/agent_walk.h"
-#include "engine/native/changes.h"
-#include "engine/native/overlay.h"
+#include "engine/agent_walk.h"
+#include "engine/changes.h"
+#include "engine/overlay.h"
 
 #include <errno.h>
 #include <fcntl.h>

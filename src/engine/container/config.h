@@ -1,0 +1,41 @@
+/*
+ * config.h: a plan as the configuration of a container (POST /containers/create). Pure.
+ */
+#pragma once
+
+#include "core/error.h"
+#include "policy/plan.h"
+
+#include <stdbool.h>
+
+struct json;
+
+/* All containers of ours have it, with the plan's id. */
+#define CONTAINER_LABEL "cay"
+/* Whose: the daemon's id, or "run" and its process. */
+#define CONTAINER_OWNER "cay.owner"
+
+#define CONTAINER_GUEST "/cay-guest" /* where PID 1's program is */
+
+struct container_config {
+	const struct plan *plan;
+	const char *image; /* as the engine knows it */
+	const char *guest; /* PID 1's program, on the host */
+	const char *owner;
+	const char *runtime; /* NULL: the engine's default */
+	/* Of each user: engines would raise it, and some may not. 0: not said. */
+	uint64_t user_processes;
+	bool podman;                /* which knows no owner of a tmpfs */
+	const struct json *volumes; /* what the image would have written elsewhere; NULL */
+	const char *sources[PLAN_MOUNTS_MAX]; /* real paths, as they were judged */
+};
+
+/* How `disk` is split among what can be written to; together no more. */
+struct container_disk {
+	uint64_t tmp_bytes, workspace_bytes, shm_bytes;
+};
+
+void container_disk_split(const struct plan *p, struct container_disk *ret);
+
+/* The caller's. CAY_E_UNSUPPORTED: what no container has. */
+struct json *container_config_json(const struct container_config *c, struct cay_error *err);
