@@ -32,6 +32,7 @@ struct api {
 	struct settings base;      /* the files' alone; kept as long as we live */
 	struct buf settings_parts; /* of which they were read: settings_parse_parts() */
 	struct live_state live;
+	int live_fd;             /* to who hands them on; -1: nobody does */
 	struct outlets *outlets; /* by which islands reach the network */
 	struct job_place place;  /* where programs run */
 	struct store *store;

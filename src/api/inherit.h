@@ -12,5 +12,6 @@ enum api_fd {
 	API_FD_STATE,        /* the directory of the database */
 	API_FD_UNIX,         /* listens */
 	API_FD_TCP,          /* listens; or closed */
+	API_FD_LIVE, /* to who hands settings on at run time (cli/serve_live.h); or closed */
 	API_FDS_END,
 };

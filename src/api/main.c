@@ -254,6 +254,8 @@ static int start(struct daemon *d, struct cay_error *err)
 	struct api *api = &d->api;
 	bool tcp = fcntl(API_FD_TCP, F_GETFD) >= 0; /* before the number is taken again */
 
+	api->live_fd = fcntl(API_FD_LIVE, F_GETFD) >= 0 ? API_FD_LIVE : -1;
+
 	if (read_settings(api, err) < 0)
 		return -1;
 	if (fchdir(API_FD_STATE) < 0)

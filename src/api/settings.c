@@ -9,6 +9,8 @@
 #include "api/runs.h"
 #include "base/attr.h"
 #include "base/clock.h"
+#include "base/fd.h"
+#include "base/handover.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "base/parse.h"
@@ -19,12 +21,16 @@
 #include "store/settings.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define BODY_MAX (4 * LIVE_TEXT_MAX)
 #define KEYS_MAX 256
+
+/* The supervisor's own patience (base/handover.h), twice, and more. */
+#define HAND_ON_MS (3 * HANDOVER_MS)
 
 /* What a text comes to, with the files. */
 static int lay(const struct api *api, const char *text, int64_t version, struct settings *ret,
@@ -38,6 +44,27 @@ static int lay(const struct api *api, const char *text, int64_t version, struct 
 	if (live_lay(&api->settings_parts, &api->base, text, version, ret, err) < 0)
 		return -1;
 	return mode_check_settings(ret, err);
+}
+
+/* Launcher and cay-egress go by it then; their supervisor judges it again. */
+static int hand_on(const struct api *api, const char *text, struct cay_error *err)
+{
+	struct pollfd wait = {.fd = api->live_fd, .events = POLLIN};
+	struct cay_error answer;
+	size_t none = 0;
+	ssize_t n = api->live_fd < 0 ? 0 : msg_send(wait.fd, text, strlen(text) + 1, NULL, 0);
+
+	if (api->live_fd < 0)
+		return 0;
+	if (n == 0 && poll(&wait, 1, HAND_ON_MS) <= 0)
+		n = -ETIMEDOUT;
+	if (n == 0)
+		n = msg_recv(wait.fd, &answer, sizeof(answer), NULL, 0, &none);
+	if (n != (ssize_t)sizeof(answer))
+		return cay_fail(err, CAY_E_INTERNAL, n < 0 ? (int)-n : EPIPE,
+				"have the settings handed on");
+	*err = answer;
+	return answer.code == CAY_OK ? 0 : -1;
 }
 
 static void put_in_force(struct api *api, const struct settings *s)
@@ -69,11 +96,18 @@ static int apply(struct api *api, const char *text, int64_t version, struct cay_
 static void resume(void *ctx, const struct settings_version *v)
 {
 	struct api *api = ctx;
-	struct cay_error err;
+	struct cay_error err, unused;
 	char version[24];
 
-	if (apply(api, v->text, v->version, &err) == 0)
+	if (apply(api, v->text, v->version, &err) == 0 && hand_on(api, v->text, &err) == 0)
 		return;
+	/* What the others have may be from before a crash. */
+	(void)hand_on(api, "", &unused);
+	if (api->live.in_force) {
+		(void)apply(api, "", v->version, &unused);
+		api->live.in_force = false;
+		api->live.problem = err;
+	}
 	(void)snprintf(version, sizeof(version), "%lld", (long long)v->version);
 	log_warning("what was set at run time does not fit the settings files any more, which "
 		    "alone are in force",
@@ -260,9 +294,15 @@ static int make_text(struct api *api, const struct change *c, struct buf *ret,
 
 /* What they are */
 
+struct listing {
+	struct json *list;
+	enum live_mode mode;
+};
+
 static void add_setting(void *ctx, const char *section, const char *key, const char *value,
 			const char *origin)
 {
+	const struct listing *l = ctx;
 	struct json *o = json_new_object();
 	char name[32];
 
@@ -271,8 +311,8 @@ static void add_setting(void *ctx, const char *section, const char *key, const c
 	json_set_str(o, "key", key);
 	json_set_str(o, "value", value);
 	json_set_str(o, "origin", origin);
-	json_set_str(o, "changes", live_rule_name(live_rule_of(name, key)));
-	json_add(ctx, o);
+	json_set_str(o, "changes", live_rule_name(live_rule_of(l->mode, name, key)));
+	json_add(l->list, o);
 }
 
 static void set_version_of(struct json *j, const struct settings_version *v)
@@ -309,12 +349,12 @@ static void answer_with(struct exchange *x, const struct settings *s, const char
 	_cleanup_(json_freep) struct json *j = json_new_object();
 	struct answer a = {.json = j};
 	struct api *api = api_of(x);
-	struct json *list = json_new_array();
+	struct listing l = {json_new_array(), api->base.serve_settings};
 	struct cay_error err;
 	char tag[32];
 
 	if (store_settings_get(api->store, 0, describe, &a, &err) < 0) {
-		json_free(list);
+		json_free(l.list);
 		exchange_fail(x, &err);
 		return;
 	}
@@ -322,8 +362,8 @@ static void answer_with(struct exchange *x, const struct settings *s, const char
 		json_set_str(j, "text", would);
 	json_set_str(j, "may", live_mode_name(api->base.serve_settings));
 	json_set_str(j, "problem", api->live.in_force ? NULL : api->live.problem.text);
-	settings_show(s, add_setting, list);
-	json_set(j, "settings", list);
+	settings_show(s, add_setting, &l);
+	json_set(j, "settings", l.list);
 	(void)snprintf(tag, sizeof(tag), "\"%lld\"", (long long)api->live.version);
 	exchange_header(x, "ETag", tag);
 	exchange_respond_json(x, 200, j);
@@ -356,9 +396,16 @@ static int keep(struct exchange *x, const struct change *c, const char *text, st
 	};
 	int64_t version;
 	char target[40], number[24];
+	struct cay_error unused;
 
-	if (store_settings_put(api->store, &v, c->expected, &version, err) < 0 ||
-	    apply(api, text, version, err) < 0)
+	/* What can't be handed on is not kept, and what can't be kept not handed on. */
+	if (hand_on(api, text, err) < 0)
+		return -1;
+	if (store_settings_put(api->store, &v, c->expected, &version, err) < 0) {
+		(void)settings_resume(api, &unused);
+		return -1;
+	}
+	if (apply(api, text, version, err) < 0)
 		return -1;
 	(void)snprintf(number, sizeof(number), "%lld", (long long)version);
 	(void)snprintf(target, sizeof(target), "version %s", number);

@@ -10,7 +10,8 @@
  *       └─fork────────> images     our rights; starts cay-image, which writes to the store
  *
  * This process listens, so that clients find the socket also while the others are
- * started again, and does nothing else: it talks to nobody. When launcher or api ends, so do
+ * started again, and does nothing else: it talks to nobody, but to the api where the files say
+ * [serve] settings = full (serve_live.h). When launcher or api ends, so do
  * the others, because none is of use alone, and all are started again (serve_children.h).
  * cay-egress, which handles what comes from islands and from the network, is started again
  * alone: its end of the socket is kept here, and the api tells the next one what to carry.
@@ -28,19 +29,17 @@
 #include "base/title.h"
 #include "cli/options.h"
 #include "cli/serve_children.h"
-#include "cli/serve_direct.h"
 #include "cli/serve_images.h"
+#include "cli/serve_live.h"
 #include "cli/serve_sockets.h"
 #include "cli/serve_warm.h"
 #include "egress/start.h"
 #include "engine/native/cgroup.h"
-#include "engine/native/hostdir.h"
 #include "engine/native/kept.h"
 #include "engine/native/service_main.h"
 #include "engine/workspace.h"
 #include "image/images.h"
 #include "policy/mode.h"
-#include "settings/homes.h"
 #include "settings/places.h"
 
 #include <errno.h>
@@ -78,13 +77,12 @@ struct serve {
 	const char *socket_path, *tcp, *state_path; /* as given; NULL */
 	char socket_default[PATH_MAX], state_default[PATH_MAX];
 	struct settings settings;
-	struct mount_rules rules;
-	struct bare_rules bare;
+	struct serve_live live;
 	int unix_fd, tcp_fd, state_dir, lock, settings_fd, signals;
-	struct serve_warm warm;                          /* the launcher's alone */
-	int kept_dir;                                    /* the same */
-	char image_store[PATH_MAX];                      /* the same */
-	int egress_program, egress_settings, egress_end; /* of its socket: each next one's */
+	struct serve_warm warm;                      /* the launcher's alone */
+	int kept_dir;                                /* the same */
+	char image_store[PATH_MAX];                  /* the same */
+	int egress_program, egress_end, egress_news; /* of its sockets: each next one's */
 	uid_t uid;
 	gid_t gid;
 	int ready; /* read end: the api says here that it takes requests; -1 after */
@@ -99,6 +97,7 @@ struct birth {
 	int program;                /* cay-api */
 	int launcher_end, api_end;  /* of the socket between them */
 	int api_outlet;             /* of the one to cay-egress */
+	int news, api_live;         /* of those by which settings are handed on; -1: they are not */
 	int images_end, api_images; /* of the one to who starts cay-image */
 	int ready;                  /* write end */
 };
@@ -152,41 +151,20 @@ static int name_images(const struct serve *s, struct buf *parts, struct cay_erro
 
 static int load(struct serve *s, struct cay_error *err)
 {
-	_cleanup_(strv_done) struct strv homes = {0};
-	_cleanup_(buf_done) struct buf parts = BUF(SETTINGS_PARTS_MAX);
+	struct buf *parts = &s->live.parts;
 
-	if (settings_load_parts(&s->settings, &parts, err) < 0 || name_images(s, &parts, err) < 0 ||
-	    mode_check_settings(&s->settings, err) < 0 || homes_read(&homes, err) < 0 ||
-	    mount_rules_make(&s->settings, &homes, NULL, &s->rules, err) < 0 ||
-	    hostdir_resolve_rules(&s->rules, err) < 0)
+	s->live.base = &s->settings;
+	s->live.socket_path = s->socket_path;
+	s->live.api_uid = s->uid;
+	*parts = BUF(SETTINGS_PARTS_MAX);
+	if (settings_load_parts(&s->settings, parts, err) < 0 || name_images(s, parts, err) < 0 ||
+	    serve_live_begin(&s->live, err) < 0)
 		return -1;
-	s->egress_settings = egress_settings(&s->settings);
-	if (s->egress_settings < 0)
-		return cay_fail(err, CAY_E_INTERNAL, -s->egress_settings, "hand the settings on");
 	/* As they were read: the api may not be able to read the files itself. */
-	s->settings_fd = fd_sealed("settings", parts.data, parts.len);
+	s->settings_fd = fd_sealed("settings", parts->data, parts->len);
 	return s->settings_fd < 0
 		       ? cay_fail(err, CAY_E_INTERNAL, -s->settings_fd, "hand the settings on")
 		       : 0;
-}
-
-/*
- * What is the daemon's own never gets to an island, whatever lists allow: the state has keys
- * and everybody's results, and whoever reaches the socket as root may have anything.
- */
-static int forbid_own(struct serve *s, struct cay_error *err)
-{
-	_cleanup_(fd_closep) int socket = open(s->socket_path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
-	char path[PATH_MAX];
-	int r = socket < 0 ? -errno : fd_real_path(socket, path, sizeof(path));
-
-	if (r >= 0)
-		r = strv_add(&s->rules.forbid, path);
-	if (r >= 0)
-		r = fd_real_path(s->state_dir, path, sizeof(path));
-	if (r >= 0)
-		r = strv_add(&s->rules.forbid, path);
-	return r < 0 ? cay_fail(err, CAY_E_INTERNAL, -r, "forbid the daemon's own directories") : 0;
 }
 
 static void find_user(struct serve *s)
@@ -233,10 +211,12 @@ static int prepare(struct serve *s, struct cay_error *err)
 		return -1;
 	/* What was said wrong is told first, not that a daemon has the state already. */
 	if (serve_check_addresses(s->socket_path, s->tcp, err) < 0 || load(s, err) < 0 ||
-	    serve_direct_rules(&s->settings, s->socket_path, s->uid, &s->bare, err) < 0 ||
 	    serve_open_state(s->state_path, &s->state_dir, &s->lock, err) < 0 ||
 	    kept_open_dir(s->state_dir, &s->kept_dir, err) < 0 || give_state(s, err) < 0 ||
-	    serve_listen_unix(s->socket_path, &s->unix_fd, err) < 0 || forbid_own(s, err) < 0)
+	    serve_listen_unix(s->socket_path, &s->unix_fd, err) < 0)
+		return -1;
+	s->live.state_dir = s->state_dir;
+	if (serve_live_forbid_own(&s->live, err) < 0)
 		return -1;
 	if (images_dir(&s->settings, s->image_store) < 0)
 		s->image_store[0] = '\0'; /* nowhere: there are none */
@@ -282,18 +262,22 @@ _noreturn_ static void be_launcher(void *ctx, pid_t parent)
 
 	be_child();
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != parent ||
-	    fd_close_others((int[]){sock, s->kept_dir, s->lock, s->warm.module, s->warm.taker}, 5) <
-		    0)
+	    fd_close_others((int[]){sock, s->kept_dir, s->lock, s->warm.module, s->warm.taker,
+				    b->news < 0 ? sock : b->news},
+			    b->news < 0 ? 5 : 6) < 0)
 		_exit(125);
-	_exit(service_main(sock, &(struct service_config){.rules = &s->rules,
-							  .image_store = s->image_store,
-							  .kept_dir = s->kept_dir,
-							  .zygote_kinds = s->warm.kinds,
-							  .n_zygote_kinds = s->warm.len,
-							  .bare = &s->bare,
-							  .maximum = &s->settings.maximum,
-							  .ahead_bytes = s->settings.warm_memory,
-							  .may_degrade = s->settings.may_degrade}));
+	_exit(service_main(sock,
+			   &(struct service_config){.rules = &s->live.rules.mounts,
+						    .image_store = s->image_store,
+						    .kept_dir = s->kept_dir,
+						    .zygote_kinds = s->warm.kinds,
+						    .n_zygote_kinds = s->warm.len,
+						    .bare = &s->live.rules.bare,
+						    .maximum = &s->live.rules.maximum,
+						    .has_news = b->news >= 0,
+						    .news = b->news,
+						    .ahead_bytes = s->settings.warm_memory,
+						    .may_degrade = s->live.rules.may_degrade}));
 }
 
 _noreturn_ static void be_api(void *ctx, pid_t parent)
@@ -305,6 +289,7 @@ _noreturn_ static void be_api(void *ctx, pid_t parent)
 		[API_FD_IMAGES] = b->api_images,    [API_FD_READY] = b->ready,
 		[API_FD_SETTINGS] = s->settings_fd, [API_FD_STATE] = s->state_dir,
 		[API_FD_UNIX] = s->unix_fd,         [API_FD_TCP] = s->tcp_fd,
+		[API_FD_LIVE] = b->api_live,
 	};
 	char *argv[] = {(char *)"cay-api", (char *)DRAIN_SECONDS, NULL};
 	char *env[] = {(char *)"PATH=/usr/bin:/bin", (char *)"LANG=C.UTF-8", NULL};
@@ -340,7 +325,8 @@ _noreturn_ static void be_egress(void *ctx, pid_t parent)
 	be_child();
 	if (s->egress_rests)
 		(void)sleep(EGRESS_REST_S);
-	egress_become(s->egress_program, s->egress_end, s->egress_settings, parent);
+	egress_become(s->egress_program, s->egress_end, s->live.egress_settings, s->egress_news,
+		      parent);
 }
 
 /* The one that leads comes last: what it asks stands before it does, and it is ended first. */
@@ -362,15 +348,31 @@ static int make_pair(int *ret_one, int *ret_other, struct cay_error *err)
 	return 0;
 }
 
+/* By which settings are handed on at run time. */
+static int make_live(struct serve *s, int *ret_news, int *ret_api, struct cay_error *err)
+{
+	struct serve_live *l = &s->live;
+
+	fd_closep(&l->api);
+	fd_closep(&l->launcher);
+	fd_closep(&l->egress);
+	fd_closep(&s->egress_news);
+	return make_pair(&l->api, ret_api, err) < 0 || make_pair(&l->launcher, ret_news, err) < 0
+		       ? -1
+		       : make_pair(&l->egress, &s->egress_news, err);
+}
+
 static int start(struct serve *s, struct cay_error *err)
 {
 	_cleanup_(fd_closep) int program = -1, theirs = -1, ours = -1, outlet = -1, ready = -1;
-	_cleanup_(fd_closep) int images = -1, api_images = -1;
+	_cleanup_(fd_closep) int images = -1, api_images = -1, news = -1, api_live = -1;
 	int pipe_ends[2], r;
 
 	fd_closep(&s->egress_end);
 	if (find_program("cay-api", &program, err) < 0 || make_pair(&ours, &theirs, err) < 0 ||
 	    make_pair(&outlet, &s->egress_end, err) < 0 || make_pair(&api_images, &images, err) < 0)
+		return -1;
+	if (s->settings.serve_settings == LIVE_FULL && make_live(s, &news, &api_live, err) < 0)
 		return -1;
 	if (pipe2(pipe_ends, O_CLOEXEC) < 0)
 		return cay_fail(err, CAY_E_INTERNAL, errno, "start the api");
@@ -383,6 +385,8 @@ static int start(struct serve *s, struct cay_error *err)
 						 .launcher_end = theirs,
 						 .api_end = ours,
 						 .api_outlet = outlet,
+						 .news = news,
+						 .api_live = api_live,
 						 .images_end = images,
 						 .api_images = api_images,
 						 .ready = ready});
@@ -512,7 +516,8 @@ static int supervise(struct serve *s, struct cay_error *err)
 
 	while (r == 0) {
 		struct pollfd wait[] = {{.fd = s->signals, .events = POLLIN},
-					{.fd = s->ready, .events = POLLIN}};
+					{.fd = s->ready, .events = POLLIN},
+					{.fd = s->live.api, .events = POLLIN}};
 
 		int n = poll(wait, ARRAY_LEN(wait), s->ending ? DRAIN_MS : -1);
 
@@ -522,6 +527,8 @@ static int supervise(struct serve *s, struct cay_error *err)
 			serve_children_signal(children, ARRAY_LEN(children), SIGKILL);
 		if (wait[1].revents)
 			on_ready(s);
+		if (wait[2].revents && serve_live_hear(&s->live))
+			serve_children_kill(children, ARRAY_LEN(children), "egress");
 		on_signal(s);
 		if (r == 0)
 			r = on_child(s, err);
@@ -539,13 +546,13 @@ static void serve_done(struct serve *s)
 	fd_closep(&s->state_dir);
 	fd_closep(&s->kept_dir);
 	fd_closep(&s->egress_program);
-	fd_closep(&s->egress_settings);
 	fd_closep(&s->egress_end);
+	fd_closep(&s->egress_news);
 	fd_closep(&s->settings_fd);
 	fd_closep(&s->signals);
 	fd_closep(&s->ready);
 	fd_closep(&s->lock);
-	mount_rules_done(&s->rules);
+	serve_live_done(&s->live);
 	settings_done(&s->settings);
 }
 
@@ -569,8 +576,9 @@ static int run(int argc, char **argv)
 			   .state_dir = -1,
 			   .kept_dir = -1,
 			   .egress_program = -1,
-			   .egress_settings = -1,
+			   .live = SERVE_LIVE_NONE,
 			   .egress_end = -1,
+			   .egress_news = -1,
 			   .lock = -1,
 			   .settings_fd = -1,
 			   .signals = -1,
@@ -584,9 +592,9 @@ static int run(int argc, char **argv)
 	r = prepare(&s, &err);
 	if (r == 0) {
 		sweep();
-		if (s.bare.mode != MODE_ALL)
+		if (s.settings.serve_mode != MODE_ALL)
 			log_warning("not all that runs here has a sandbox", "mode",
-				    mode_name(s.bare.mode));
+				    mode_name(s.settings.serve_mode));
 		r = supervise(&s, &err);
 		(void)workspace_sweep(); /* those that were on their way out */
 	}

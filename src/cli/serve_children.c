@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -50,6 +51,13 @@ void serve_children_signal(const struct serve_child *list, size_t n, int signal)
 	for (size_t i = 0; i < n; i++)
 		if (list[i].leads && list[i].pid > 0)
 			(void)kill(list[i].pid, signal);
+}
+
+void serve_children_kill(const struct serve_child *list, size_t n, const char *name)
+{
+	for (size_t i = 0; i < n; i++)
+		if (list[i].alone && strcmp(list[i].name, name) == 0 && list[i].pid > 0)
+			(void)kill(list[i].pid, SIGKILL);
 }
 
 static void reap(struct serve_child *c, bool expected)

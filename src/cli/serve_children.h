@@ -34,5 +34,8 @@ int serve_children_revive(struct serve_child *list, size_t n, void *ctx);
 /* A signal to those that lead. */
 void serve_children_signal(const struct serve_child *list, size_t n, int signal);
 
+/* Ends one that is started again alone. */
+void serve_children_kill(const struct serve_child *list, size_t n, const char *name);
+
 /* Ends all of them, the last first, and waits for it. An end that was not our doing is logged. */
 void serve_children_stop(struct serve_child *list, size_t n);

@@ -58,7 +58,7 @@ int egress_client_start(struct egress_client *c, const struct settings *s, struc
 		(void)setpgid(0, 0);
 		if (be_silent() < 0)
 			_exit(126);
-		egress_become(program, theirs, settings, self);
+		egress_become(program, theirs, settings, -1, self);
 	}
 	if (c->pid < 0) {
 		fd_closep(&c->channel);

@@ -6,6 +6,7 @@
 #include "base/attr.h"
 #include "base/buf.h"
 #include "base/fd.h"
+#include "base/handover.h"
 #include "base/log.h"
 #include "egress/confine.h"
 #include "egress/control.h"
@@ -17,6 +18,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
+#include <sys/epoll.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -25,16 +27,46 @@
 /* For all else: networks, name servers, files. A quarter is more than they need. */
 #define FDS_ELSE 4
 
-static int read_settings(struct settings *s, struct cay_error *err)
+static int read_settings(int fd, struct settings *s, struct cay_error *err)
 {
 	_cleanup_(buf_done) struct buf text = BUF(SETTINGS_MAX_BYTES * SETTINGS_FILES_MAX);
-	int r = lseek(EGRESS_FD_SETTINGS, 0, SEEK_SET) < 0 ? -errno
-							   : fd_read_all(EGRESS_FD_SETTINGS, &text);
+	int r = lseek(fd, 0, SEEK_SET) < 0 ? -errno : fd_read_all(fd, &text);
 
 	settings_init(s);
 	if (r < 0)
 		return cay_fail(err, CAY_E_INTERNAL, -r, "read the settings");
 	return settings_parse(s, "settings", buf_str(&text), err);
+}
+
+/* Other rules, for all that is asked from here on. */
+static int renew(struct egress *e, int fd)
+{
+	struct operator_rules rules;
+	struct settings settings;
+	struct cay_error err;
+
+	if (read_settings(fd, &settings, &err) < 0 ||
+	    operator_rules_make(&settings, &rules, &err) < 0) {
+		log_error(err.text);
+		settings_done(&settings);
+		return -1;
+	}
+	settings_done(&e->settings);
+	operator_rules_done(&e->operator);
+	e->settings = settings;
+	e->operator= rules;
+	return 0;
+}
+
+static void on_news(struct loop_fd *f, uint32_t events _unused_)
+{
+	struct egress *e = f->ctx;
+	_cleanup_(fd_closep) int fd = handover_take(f->fd);
+
+	if (fd == -EPIPE)
+		loop_remove(e->loop, f);
+	else
+		handover_answer(f->fd, fd >= 0 && renew(e, fd) == 0);
 }
 
 /* No more connections than there are fds for. */
@@ -68,7 +100,7 @@ static int confine(struct cay_error *err)
 
 static int start(struct egress *e, struct cay_error *err)
 {
-	if (read_settings(&e->settings, err) < 0 || find_limit(e, err) < 0 ||
+	if (read_settings(EGRESS_FD_SETTINGS, &e->settings, err) < 0 || find_limit(e, err) < 0 ||
 	    operator_rules_make(&e->settings, &e->operator, err) < 0)
 		return -1;
 	e->loop = loop_new();
@@ -108,6 +140,8 @@ static void ignore_signals(void)
 int main(void)
 {
 	static struct egress e;
+	struct loop_fd news = {.fd = EGRESS_FD_NEWS, .ready = on_news, .ctx = &e};
+	bool has_news = fcntl(EGRESS_FD_NEWS, F_GETFD) >= 0; /* before the number is taken again */
 	struct control control;
 	struct cay_error err;
 	int r;
@@ -120,7 +154,9 @@ int main(void)
 	ignore_signals();
 	for (int fd = EGRESS_FD_CHANNEL; fd < EGRESS_FDS_END; fd++)
 		(void)fcntl(fd, F_SETFD, FD_CLOEXEC);
-	if (start(&e, &err) < 0 || control_start(&control, &e, EGRESS_FD_CHANNEL, &err) < 0) {
+	if (start(&e, &err) < 0 || control_start(&control, &e, EGRESS_FD_CHANNEL, &err) < 0 ||
+	    (has_news && loop_add(e.loop, &news, EPOLLIN) < 0 &&
+	     cay_fail(&err, CAY_E_INTERNAL, errno, "hear of other settings") < 0)) {
 		log_error(err.text, "hint", err.hint[0] ? err.hint : NULL);
 		return 125;
 	}

@@ -38,16 +38,20 @@ int egress_settings(const struct settings *s)
 	return r;
 }
 
-_noreturn_ void egress_become(int program, int channel, int settings, pid_t parent)
+_noreturn_ void egress_become(int program, int channel, int settings, int news, pid_t parent)
 {
-	int fds[EGRESS_FDS_END] = {[EGRESS_FD_CHANNEL] = channel, [EGRESS_FD_SETTINGS] = settings};
+	int fds[EGRESS_FDS_END] = {[EGRESS_FD_CHANNEL] = channel,
+				   [EGRESS_FD_SETTINGS] = settings,
+				   [EGRESS_FD_NEWS] = news};
 	char *argv[] = {(char *)"cay-egress", NULL};
 	char *env[] = {(char *)"LANG=C.UTF-8", NULL};
 
 	/* The next one reads it from its beginning, too. */
 	if (lseek(settings, 0, SEEK_SET) < 0 ||
 	    fd_place(fds, EGRESS_FD_CHANNEL, EGRESS_FDS_END, &program) < 0 ||
-	    fd_close_others((int[]){EGRESS_FD_CHANNEL, EGRESS_FD_SETTINGS, program}, 3) < 0 ||
+	    fd_close_others((int[]){EGRESS_FD_CHANNEL, EGRESS_FD_SETTINGS, program,
+				    news < 0 ? program : EGRESS_FD_NEWS},
+			    news < 0 ? 3 : 4) < 0 ||
 	    rights_drop(RIGHTS_ID_EGRESS, RIGHTS_ID_EGRESS) < 0 ||
 	    prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != parent)
 		_exit(126);

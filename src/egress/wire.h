@@ -31,6 +31,7 @@
 enum egress_fd {
 	EGRESS_FD_CHANNEL = 3,
 	EGRESS_FD_SETTINGS, /* the operator's, as text */
+	EGRESS_FD_NEWS,     /* where others of these may come from (base/handover.h); or closed */
 	EGRESS_FDS_END,
 };
 

@@ -11,29 +11,35 @@
 
 /* What is not here takes a file. */
 static const struct live_row {
-	const char *section, *key; /* NULL: all of them */
-	enum live_rule rule;
+	const char *section, *key;   /* NULL: all of them */
+	enum live_rule narrow, full; /* by [serve] settings */
 } rows[] = {
-	{"limits", NULL, LIVE_ANY}, /* what is asked for is held to [maximum] all the same */
-	{"maximum", NULL, LIVE_LESS},
-	{"isolation", NULL, LIVE_LESS},
-	{"engine", NULL, LIVE_LESS},
-	{"network", "mode", LIVE_LESS},
-	{"network", "block", LIVE_ANY}, /* blocks more */
-	{"tier", NULL, LIVE_LESS},
-	{"selective", NULL, LIVE_ANY}, /* sandboxes more */
-	{"serve", "mode", LIVE_LESS},
-	{"serve", "max_runs", LIVE_ANY}, /* these are the api's own to keep */
-	{"serve", "max_sandboxes", LIVE_ANY},
-	{"serve", "queue", LIVE_ANY},
-	{"serve", "queue_per_key", LIVE_ANY},
-	{"serve", "wait", LIVE_ANY},
-	{"serve", "history_days", LIVE_ANY},
-	{"serve", "history_size", LIVE_ANY},
-	{"serve", "audit_days", LIVE_ANY},
-	{"images", "alias", LIVE_ANY},
-	{"language", "prefer", LIVE_ANY},
-	{"language", "image", LIVE_ANY},
+	/* What is asked for is held to [maximum] all the same. */
+	{"limits", NULL, LIVE_ANY, LIVE_ANY},
+	/* Launcher and cay-egress hold to these as the files have them, or were handed them. */
+	{"maximum", NULL, LIVE_LESS, LIVE_ANY},
+	{"mounts", NULL, LIVE_FILE, LIVE_ANY},
+	{"isolation", NULL, LIVE_LESS, LIVE_ANY},
+	{"engine", NULL, LIVE_LESS, LIVE_ANY},
+	{"network", "block", LIVE_ANY, LIVE_ANY}, /* blocks more */
+	{"network", "mode", LIVE_LESS, LIVE_ANY},
+	{"network", "total_connections", LIVE_FILE, LIVE_FILE}, /* there are fds for so many */
+	{"network", NULL, LIVE_FILE, LIVE_ANY},
+	{"tier", NULL, LIVE_LESS, LIVE_ANY},
+	{"selective", NULL, LIVE_ANY, LIVE_ANY}, /* sandboxes more */
+	{"serve", "mode", LIVE_LESS, LIVE_ANY},
+	/* These are the api's own to keep. */
+	{"serve", "max_runs", LIVE_ANY, LIVE_ANY},
+	{"serve", "max_sandboxes", LIVE_ANY, LIVE_ANY},
+	{"serve", "queue", LIVE_ANY, LIVE_ANY},
+	{"serve", "queue_per_key", LIVE_ANY, LIVE_ANY},
+	{"serve", "wait", LIVE_ANY, LIVE_ANY},
+	{"serve", "history_days", LIVE_ANY, LIVE_ANY},
+	{"serve", "history_size", LIVE_ANY, LIVE_ANY},
+	{"serve", "audit_days", LIVE_ANY, LIVE_ANY},
+	{"images", "alias", LIVE_ANY, LIVE_ANY},
+	{"language", "prefer", LIVE_ANY, LIVE_ANY},
+	{"language", "image", LIVE_ANY, LIVE_ANY},
 };
 
 const char *live_rule_name(enum live_rule r)
@@ -44,11 +50,11 @@ const char *live_rule_name(enum live_rule r)
 	return names[r];
 }
 
-enum live_rule live_rule_of(const char *section, const char *key)
+enum live_rule live_rule_of(enum live_mode mode, const char *section, const char *key)
 {
 	for (const struct live_row *r = rows; r < rows + ARRAY_LEN(rows); r++)
 		if (strcmp(r->section, section) == 0 && (!r->key || strcmp(r->key, key) == 0))
-			return r->rule;
+			return mode == LIVE_FULL ? r->full : r->narrow;
 	return LIVE_FILE;
 }
 
@@ -113,7 +119,7 @@ static int check_key(struct checking *c, const struct section *sec, size_t i, co
 		     const void *now, const void *was)
 {
 	const char *key = section_key(sec, i);
-	enum live_rule rule = live_rule_of(sec->name, key);
+	enum live_rule rule = live_rule_of(c->base->serve_settings, sec->name, key);
 	char value[VALUE_SIZE] = "";
 
 	if (rule == LIVE_ANY || (rule == LIVE_LESS && key_is_less(sec, i, now, was)))

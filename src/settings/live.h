@@ -5,7 +5,8 @@
  *
  * Why less: whoever says it talks to the api, which has no rights. Launcher and cay-egress hold
  * to the files, so more would not be had anyhow; and what the files say bounds an api that was
- * taken over.
+ * taken over. Where the files say `[serve] settings = full`, the supervisor hands on what widens
+ * (cli/serve_live.h), and such an api may have what an operator may.
  */
 #pragma once
 
@@ -25,8 +26,8 @@ enum live_rule {
 
 const char *live_rule_name(enum live_rule r); /* "file", "less", "any" */
 
-/* key: as in [section]; section without the name of a language or tier. */
-enum live_rule live_rule_of(const char *section, const char *key);
+/* key: as in [section]; section without the name of a language or tier. mode: the files'. */
+enum live_rule live_rule_of(enum live_mode mode, const char *section, const char *key);
 
 /*
  * Lays text over the files', which are given as they were read and as they are. The origin of what

@@ -33,7 +33,7 @@ struct language_settings {
 };
 
 /* What of it may be changed at run time (settings/live.h). */
-enum live_mode { LIVE_OFF, LIVE_NARROW, LIVE_MODES };
+enum live_mode { LIVE_OFF, LIVE_NARROW, LIVE_FULL, LIVE_MODES };
 
 const char *live_mode_name(enum live_mode m);
 
@@ -93,7 +93,7 @@ struct settings {
 	uint64_t network_idle_timeout;    /* idle_timeout: seconds */
 	struct strv risks; /* [selective] sandbox = RULE (spec/risk.h): is sandboxed, too */
 	struct tier_settings tiers[TIERS];
-	enum live_mode serve_settings; /* [serve] settings = off|narrow */
+	enum live_mode serve_settings; /* [serve] settings = off|narrow|full */
 	uint64_t serve_max_runs;      /* [serve] max_runs: of all callers at once; 0: not limited */
 	uint64_t serve_max_sandboxes; /* max_sandboxes: the same of live sandboxes */
 	uint64_t serve_queue;         /* queue: how many runs may wait for room; 0: none */

@@ -297,7 +297,8 @@ static int set_pull(enum pull *value, const char *key, const char *text, struct 
 			text);
 }
 
-static const char *const live_names[LIVE_MODES] = {[LIVE_OFF] = "off", [LIVE_NARROW] = "narrow"};
+static const char *const live_names[LIVE_MODES] = {
+	[LIVE_OFF] = "off", [LIVE_NARROW] = "narrow", [LIVE_FULL] = "full"};
 
 const char *live_mode_name(enum live_mode m)
 {
@@ -311,8 +312,8 @@ static int set_live(enum live_mode *value, const char *key, const char *text, st
 			*value = (enum live_mode)m;
 			return 0;
 		}
-	return cay_fail(err, CAY_E_INVALID, 0, "%s can't be '%s': expected off or narrow", key,
-			text);
+	return cay_fail(err, CAY_E_INVALID, 0, "%s can't be '%s': expected off, narrow or full",
+			key, text);
 }
 
 static int set_time(uint64_t *value, const struct row *row, const char *text, struct cay_error *err)

@@ -206,6 +206,92 @@ def test_where_the_files_forbid_it(make_daemon):
     assert "can't be changed" in answer.refused(403, "policy_denied")["message"]
 
 
+# Where the files let it widen what they say
+
+@pytest.fixture(scope="module")
+def full(scratch):
+    maker = Maker(scratch)
+    yield maker(settings=FILE + "[serve]\nsettings = full\n")
+    maker.end()
+
+
+@pytest.fixture
+def wide(full):
+    yield full
+    full.request("PUT", "/v1/settings", {"version": 0}).ok()
+
+
+def can_mount(daemon, path, access="ro"):
+    """Whether the launcher takes it: the api has no say in that."""
+    answer = daemon.post("/v1/runs", {"argv": ["ls", "/data"], "mounts": [
+        {"source": str(path), "target": "/data", "access": access}]})
+    if answer.status != 200:
+        assert answer.failure == (403, "policy_denied"), answer.body
+    return answer.status == 200
+
+
+def test_mounts_in_full(wide, scratch):
+    """As the launcher has them from its supervisor."""
+    place = scratch / "mounted"
+    place.mkdir(exist_ok=True)
+    assert wide.get("/v1/settings").ok()["may"] == "full"
+    assert not can_mount(wide, place)
+    put(wide, set={"mounts.read": str(place)}).ok()
+    assert can_mount(wide, place) and not can_mount(wide, place, "rw")
+    put(wide, set={"mounts.write": str(place)}).ok()
+    assert can_mount(wide, place, "rw")
+    put(wide, set={"mounts.forbid": str(place)}).ok()
+    assert not can_mount(wide, place)
+    put(wide, set={"mounts.read": str(wide.place), "mounts.forbid": None}).ok()
+    assert not can_mount(wide, wide.state)  # the daemon's own never is
+    put(wide, version=0).ok()
+    assert not can_mount(wide, place)
+
+
+def test_maxima_in_full(wide):
+    body = {"argv": ["true"], "limits": {"timeout": 200}}
+    wide.post("/v1/runs", body).refused(403, "policy_denied")
+    put(wide, set={"maximum.timeout": 300}).ok()
+    assert wide.post("/v1/runs", body).ok()["success"]
+    put(wide, set={"maximum.timeout": None}).ok()
+    wide.post("/v1/runs", body).refused(403, "policy_denied")
+
+
+def test_networks_in_full(wide):
+    """As cay-egress has them: the name is asked for by a program that was let loose by the api."""
+    put(wide, set={"network.allow": ["*.invalid"]}).ok()
+    look = "import socket\ntry: socket.create_connection(('a.invalid', 80), 5)\nexcept OSError as e: print(type(e).__name__)"
+    body = {"code": look, "network": {"allow": ["a.invalid"]}}
+    why = [e["verdict"] for e in wide.post("/v1/runs", body).ok()["egress"]]
+    assert why and "denied" not in why, why  # it was allowed, and nobody has the name
+    put(wide, set={"network.allow": None, "network.mode": "full"}).ok()
+    wide.post("/v1/runs", body).refused(403, "policy_denied")  # not among what the files allow
+
+
+@pytest.mark.parametrize("text", ["[serve]\nhost = a\n", "[warm]\nenabled = no\n", "[serve]\nsettings = narrow\n",
+                                  "[network]\ntotal_connections = 5\n", "[images]\nstore = /x\n"])
+def test_what_only_a_start_changes_in_full(wide, text):
+    put(wide, text=text).refused(403, "policy_denied")
+
+
+@pytest.mark.parametrize("which", ["api", "launcher", "egress", "serve"])
+def test_full_ones_outlive_processes(make_daemon, which, scratch):
+    daemon = make_daemon(settings="[serve]\nsettings = full\n")
+    place = scratch / "kept"
+    place.mkdir(exist_ok=True)
+    put(daemon, set={"mounts.read": str(place)}).ok()
+    if which == "egress":
+        daemon.expect_errors = True
+        os.kill(daemon.pids()["egress"], 9)
+    else:
+        daemon.kill9(which)
+    if which == "serve":
+        daemon.start()
+    assert can_mount(daemon, place)
+    put(daemon, version=0).ok()
+    assert not can_mount(daemon, place)
+
+
 # By the command line
 
 def test_the_command_line(daemon):

@@ -101,6 +101,26 @@ static void less_is_no_more(void **state)
 	}
 }
 
+static void more_where_the_files_let_it(void **state)
+{
+	static const char *const may[] = {
+		"[maximum]\nmemory = 2g\n", "[network]\nmode = full\n",
+		"[serve]\nmode = off\n",    "[network]\nallow = b.example\n",
+		"[mounts]\nread = /a\n",    "[tier sandbox]\nnetwork = full\n"};
+	static const char *const may_not[] = {"[serve]\nhost = a\n", "[serve]\nsettings = off\n",
+					      "[network]\ntotal_connections = 3\n",
+					      "[serve]\ndirect_user = a\n"};
+	struct fixture *f = *state;
+
+	f->base.serve_settings = LIVE_FULL;
+	for (size_t i = 0; i < ARRAY_LEN(may); i++)
+		if (lay(f, may[i]) < 0)
+			fail_msg("%s: %s", may[i], f->err.text);
+	for (size_t i = 0; i < ARRAY_LEN(may_not); i++)
+		if (lay(f, may_not[i]) == 0)
+			fail_msg("taken: %s", may_not[i]);
+}
+
 /* A key that was forgotten takes a file; one of the table is one that there is. */
 static void the_rules_are_of_keys_that_there_are(void **state)
 {
@@ -109,10 +129,10 @@ static void the_rules_are_of_keys_that_there_are(void **state)
 	(void)state;
 	for (const struct section *sec = sections; sec < sections + n_sections; sec++)
 		for (size_t i = 0; i < section_keys(sec); i++)
-			n[live_rule_of(sec->name, section_key(sec, i))]++;
+			n[live_rule_of(LIVE_NARROW, sec->name, section_key(sec, i))]++;
 	assert_true(n[LIVE_FILE] > 20 && n[LIVE_LESS] >= n_limit_rows + 4);
-	assert_int_equal(live_rule_of("serve", "nosuch"), LIVE_FILE);
-	assert_int_equal(live_rule_of("nosuch", "mode"), LIVE_FILE);
+	assert_int_equal(live_rule_of(LIVE_FULL, "serve", "nosuch"), LIVE_FILE);
+	assert_int_equal(live_rule_of(LIVE_FULL, "nosuch", "mode"), LIVE_FILE);
 }
 
 static void mistakes_are_those_of_files(void **state)
@@ -201,6 +221,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(they_are_laid_over_the_files, setup, teardown),
 		cmocka_unit_test_setup_teardown(less_is_no_more, setup, teardown),
+		cmocka_unit_test_setup_teardown(more_where_the_files_let_it, setup, teardown),
 		cmocka_unit_test(the_rules_are_of_keys_that_there_are),
 		cmocka_unit_test_setup_teardown(mistakes_are_those_of_files, setup, teardown),
 		cmocka_unit_test(keys_are_edited),

@@ -9,6 +9,7 @@
 #include "engine/native/bare.h"
 #include "engine/native/launcher.h"
 #include "engine/native/rush.h"
+#include "engine/native/service_rules.h"
 #include "engine/service.h"
 
 #define BUCKETS    256
@@ -57,6 +58,8 @@ struct service {
 	struct loop *loop;
 	struct launcher launcher;
 	struct loop_fd asker;
+	struct loop_fd news;        /* where other rules come from; fd -1: none do */
+	struct service_rules given; /* the last that came so */
 	struct guest *guests[BUCKETS];
 	size_t n_guests;
 	struct rush rush;

@@ -14,6 +14,7 @@
 #include "base/attr.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/handover.h"
 #include "base/title.h"
 #include "core/limit.h"
 #include "engine/native/guest.h"
@@ -453,17 +454,42 @@ static void on_tend(struct loop_timer *t)
 		(void)loop_after(s->loop, t, (uint64_t)again_ms);
 }
 
+/* From the next plan on. */
+static void on_news(struct loop_fd *f, uint32_t events _unused_)
+{
+	struct service *s = f->ctx;
+	struct service_rules rules;
+	_cleanup_(fd_closep) int fd = handover_take(f->fd);
+	int r = fd < 0 ? fd : service_rules_unpack(fd, &rules);
+
+	if (r == -EPIPE) {
+		loop_remove(s->loop, f);
+		return;
+	}
+	if (r == 0) {
+		service_rules_done(&s->given);
+		s->given = rules;
+		s->launcher.rules = &s->given.mounts;
+		s->bare = &s->given.bare;
+		s->maximum = &s->given.maximum;
+		s->may_degrade = s->given.may_degrade;
+	}
+	handover_answer(f->fd, r == 0);
+}
+
 static int service_init(struct service *s, int sock, const struct service_config *config,
 			struct cay_error *err)
 {
-	*s = (struct service){.asker = {.fd = sock, .ready = on_request, .ctx = s},
-			      .stock = {.fire = on_stock, .ctx = s},
-			      .tend = {.fire = on_tend, .ctx = s},
-			      .emptier.fd = -1,
-			      .known = BUF(SERVICE_SWEEP_MAX * ID_SIZE),
-			      .bare = config->bare,
-			      .maximum = config->maximum,
-			      .may_degrade = config->may_degrade};
+	*s = (struct service){
+		.asker = {.fd = sock, .ready = on_request, .ctx = s},
+		.stock = {.fire = on_stock, .ctx = s},
+		.tend = {.fire = on_tend, .ctx = s},
+		.news = {.fd = config->has_news ? config->news : -1, .ready = on_news, .ctx = s},
+		.emptier.fd = -1,
+		.known = BUF(SERVICE_SWEEP_MAX * ID_SIZE),
+		.bare = config->bare,
+		.maximum = config->maximum,
+		.may_degrade = config->may_degrade};
 	launcher_init(&s->launcher, config->rules);
 	s->launcher.kept_dir = config->kept_dir;
 	s->launcher.image_store = config->image_store;
@@ -471,7 +497,8 @@ static int service_init(struct service *s, int sock, const struct service_config
 	s->launcher.n_zygote_kinds = config->n_zygote_kinds;
 	s->launcher.shelves.memory_bytes = config->ahead_bytes;
 	s->loop = loop_new();
-	if (!s->loop || loop_add(s->loop, &s->asker, EPOLLIN) < 0)
+	if (!s->loop || loop_add(s->loop, &s->asker, EPOLLIN) < 0 ||
+	    (s->news.fd >= 0 && loop_add(s->loop, &s->news, EPOLLIN) < 0))
 		return cay_fail(err, CAY_E_ENGINE, errno, "start the launcher");
 	if (launcher_keep_cgroups(&s->launcher, CGROUPS_READY, err) < 0)
 		return -1;
@@ -492,6 +519,7 @@ static void service_done(struct service *s)
 	removals_done(s);
 	launcher_done(&s->launcher);
 	buf_done(&s->known);
+	service_rules_done(&s->given);
 	loop_free(s->loop);
 }
 

@@ -18,6 +18,8 @@ struct service_config {
 	size_t n_zygote_kinds;
 	uint64_t ahead_bytes; /* what islands made ahead, and zygotes, may take in memory */
 	bool may_degrade;     /* plans may go without a limit that can't be enforced */
+	bool has_news;        /* by news others of these rules may come: base/handover.h */
+	int news;             /* with service_rules_pack()'s fd */
 };
 
 /*
