@@ -100,10 +100,11 @@ static const struct limits *limits_in(const struct section *sec, const void *bas
 
 static bool key_is_less(const struct section *sec, size_t i, const void *now, const void *was)
 {
-	const struct limit_row *limit = &limit_rows[i - sec->n_rows];
+	const struct limit_row *limit;
 
 	if (i < sec->n_rows)
 		return row_is_less(&sec->rows[i], now, was);
+	limit = &limit_rows[i - sec->n_rows];
 	return is_less(limit_get(limits_in(sec, now), limit),
 		       limit_get(limits_in(sec, was), limit));
 }
