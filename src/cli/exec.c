@@ -215,7 +215,7 @@ const struct verb verb_exec = {
 		"runs there. Output and exit code are as those of cay run. With --context the\n"
 		"code is given to an interpreter of that name, started if it is not there, which\n"
 		"keeps its variables; the value of the last expression is printed, and pictures\n"
-		"appear in terminals that show kitty's, iTerm2's or sixel pictures; in others they\n"
+		"appear in terminals that show kitty's, iTerm2's or sixel ones; in others they\n"
 		"are saved as cay-N.png, and without a terminal only by --pictures.\n",
 	.examples = "  cay exec work -- pip install ./x.whl\n"
 		    "  cay exec work -c 'import x; print(x)'\n"
