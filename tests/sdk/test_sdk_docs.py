@@ -8,17 +8,10 @@ import sys
 
 import pytest
 
+from snippets import snippets
 from support import CAY, ROOT
 
 SDK = ROOT / "sdk" / "python"
-
-
-def snippets(page, language):
-    """(code, what it prints or None) each."""
-    text = (ROOT / "docs" / page).read_text()
-    return re.findall(rf"^```{language}\n(.*?)^```\n(?:^```\n(.*?)^```$)?", text, re.M | re.S)
-
-
 PYTHON = snippets("python.md", "python")
 
 
