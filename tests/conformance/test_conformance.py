@@ -6,6 +6,7 @@ import os
 
 import pytest
 
+import in_containers
 from cases import CASES
 
 SHOWN = 200  # characters on both sides of where two values part
@@ -20,7 +21,7 @@ def parting(want, got):
 
 def expected(first, case, way):
     """The first way's answer, with what is otherwise by design."""
-    _, own = case.differs.get(way.name, ("", {}))
+    _, own = case.differs.get(way.name) or way.otherwise.get(case.name, ("", {}))
     answer = dict(first)
     changed = own if "error" in first else {**way.by_design, **own}
     for name, value in changed.items():
@@ -37,7 +38,8 @@ def differences(want, got):
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_same(case, ways):
-    asked = [way for way in ways if (way.is_island or not case.island) and way.name not in case.never]
+    asked = [way for way in ways if (way.is_island or not case.island) and way.name not in case.never
+             and way.otherwise.get(case.name, ("", {}))[1] is not None]
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         answers = list(pool.map(lambda way: way.answer(case.request), asked))
     first = answers[0]
@@ -51,3 +53,11 @@ def test_same(case, ways):
 def test_names_are_unique():
     names = [case.name for case in CASES]
     assert len(set(names)) == len(names)
+
+
+def test_what_is_otherwise_in_containers():
+    """Each row is about a case there is, and the table in the documents is made of them."""
+    names = {case.name for case in CASES} | set(in_containers.HAS_NOT)
+    assert set(in_containers.OTHERWISE) <= names
+    text = in_containers.DOCS.read_text()
+    assert in_containers.with_table(text) == text, "tests/conformance/in_containers.py --write"

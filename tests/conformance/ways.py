@@ -14,6 +14,7 @@ import re
 import shutil
 import typing
 
+import in_containers
 from support import STRANGER, wait_until
 
 LIMITS_OF_A_COMMAND = {"timeout", "output"}
@@ -33,6 +34,8 @@ class Way:
     is_island: bool = True
     # What is otherwise for every result: the value of a field, or a function of the first way's.
     by_design: dict = dataclasses.field(default_factory=dict)
+    # By a case's name: why it is otherwise, and the same; None: it is not asked.
+    otherwise: dict = dataclasses.field(default_factory=dict)
     # What has other names there: pattern and the name it has the first way.
     names: tuple = ()
 
@@ -268,7 +271,15 @@ def policy(mode, why):
     return {"mode": mode, "tier": None, "scope": None, "why": why}
 
 
-def ways_of(cay, stranger, places, daemon, off):
+def in_container(cay, places, engine):
+    """As somebody types it who wants that engine."""
+    return Way(engine.name, by_command(cay, places, "--engine", engine.name, "--image", in_containers.IMAGE,
+                                       env=engine.environment),
+               by_design={**{name: value for name, (value, _) in in_containers.BY_DESIGN.items()}, "engine": engine.name},
+               otherwise=in_containers.otherwise(engine.name))
+
+
+def ways_of(cay, stranger, places, daemon, off, engines):
     host = {"CAY_HOST": f"unix:{daemon.socket}"}
     return [
         Way("cli", by_command(cay, places)),
@@ -294,4 +305,5 @@ def ways_of(cay, stranger, places, daemon, off):
             NO_SANDBOX, engine_reason=f"mode off: no sandbox; as user {STRANGER}",
             policy=policy("off", "mode off: no sandbox"),
             isolation=lambda first: dict(first, **NO_ISOLATION))),
+        *(in_container(cay, places, engine) for engine in engines),
     ]
