@@ -5,6 +5,7 @@
 #include "cli/doctor_engines.h"
 #include "cli/options.h"
 #include "engine/native/probe.h"
+#include "engine/container/sweep.h"
 #include "engine/workspace.h"
 
 #include <stdio.h>
@@ -84,9 +85,25 @@ static int print_json(const struct probe *p, size_t n, const struct probe_store 
 	return cli_print_json(o);
 }
 
+/* Without settings nobody can tell where engines are. */
+static int sweep_containers(void)
+{
+	struct settings settings;
+	struct cay_error err;
+	int n = 0;
+
+	settings_init(&settings);
+	if (settings_load(&settings, &err) < 0)
+		cli_say("containers are not looked for: %s", err.text);
+	else
+		n = sweep_engines(&settings);
+	settings_done(&settings);
+	return n;
+}
+
 static int clean(bool json)
 {
-	int n = probe_clean() + workspace_sweep();
+	int n = probe_clean() + workspace_sweep() + sweep_containers();
 	struct json *o;
 
 	if (!json) {

@@ -53,8 +53,8 @@ static const char *const keys[] = {
 	"isolation",
 };
 
-static const char *const usage_keys[] = {"wall_ms", "cpu_ms", "memory_peak_bytes",
-					 "processes_peak", "queued_ms"};
+static const char *const usage_keys[] = {"wall_ms", "cpu_ms", "memory_peak_bytes", "processes_peak",
+					 "queued_ms"};
 
 static const char *const isolation_keys[] = {"user",    "memory",   "pids",    "cpu",     "disk",
 					     "seccomp", "landlock", "network", "degraded"};

@@ -2,6 +2,7 @@
 
 #include "base/attr.h"
 #include "base/json.h"
+#include "engine/container/sweep.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -10,11 +10,6 @@
 
 struct json;
 
-/* All containers of ours have it, with the plan's id. */
-#define CONTAINER_LABEL "cay"
-/* Whose: the daemon's id, or "run" and its process. */
-#define CONTAINER_OWNER "cay.owner"
-
 #define CONTAINER_GUEST "/cay-guest" /* where PID 1's program is */
 
 struct container_config {

@@ -11,6 +11,7 @@
 #include "engine/container/keeper.h"
 #include "engine/container/place.h"
 #include "engine/container/stage.h"
+#include "engine/container/sweep.h"
 #include "engine/pipes.h"
 #include "engine/watch.h"
 #include "image/naming.h"
@@ -367,7 +368,7 @@ static int start_keeper(struct container_run *c, struct cay_error *err)
 {
 	const struct run *run = c->run;
 	enum spec_engine engine = (enum spec_engine)run->plan->engine;
-	char owner[32];
+	char owner[SWEEP_OWNER_SIZE];
 	struct keeper_config config = {
 		.rules = run->rules,
 		.owner = owner,
@@ -376,11 +377,13 @@ static int start_keeper(struct container_run *c, struct cay_error *err)
 		.pulled = tell_pull,
 		.ctx = (void *)(uintptr_t)run,
 	};
-	int ends[2];
+	int ends[2], r;
 
 	if (place_find(engine, run->settings, &config.place, err) < 0)
 		return -1;
-	(void)snprintf(owner, sizeof(owner), "run-%d", (int)getpid());
+	r = sweep_owner(owner);
+	if (r < 0)
+		return cay_fail(err, CAY_E_INTERNAL, -r, "say whose container it is");
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
 		return cay_fail(err, CAY_E_INTERNAL, errno, "start a keeper");
 	c->keeper = fork();
@@ -424,7 +427,8 @@ int container_run(const struct run *run, struct result *ret, struct cay_error *e
 		watch_conclude(&cancelled, &run->plan->limits, -1, ret);
 		r = 0;
 	}
-	if (r == 0 && c.last.kind == REPORT_FAILED) { /* the container could not be removed */
+	if (r == 0 && !c.cancelled &&
+	    c.last.kind == REPORT_FAILED) { /* the container could not be removed */
 		*err = c.last.error;
 		r = -1;
 	}

@@ -38,6 +38,8 @@ static const struct {
 	{"pull access denied", 0, CAY_E_IMAGE,
 	 "there is no such image, or it needs a login: docker login or podman login"},
 	{"unauthorized:", 0, CAY_E_IMAGE, "it needs a login: docker login or podman login"},
+	{"no basic auth credentials", 0, CAY_E_IMAGE,
+	 "it needs a login: docker login or podman login"},
 	{"authentication required", 0, CAY_E_IMAGE,
 	 "it needs a login: docker login or podman login"},
 	{"no such image", 0, CAY_E_IMAGE, "pull it first: docker pull, podman pull"},

@@ -24,7 +24,7 @@ struct docker_pull;
 struct keeper_config {
 	struct docker_place place;
 	const struct mount_rules *rules;
-	const char *owner;   /* CONTAINER_OWNER's value */
+	const char *owner;   /* CONTAINER_OWNER's value (sweep.h) */
 	const char *runtime; /* NULL: the engine's */
 	bool may_pull;
 	/* How far a pull is, and NULL when it is there. NULL: nobody looks. */

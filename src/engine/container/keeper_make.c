@@ -103,8 +103,11 @@ static int create(struct keeper *k, struct cay_error *err)
 		.podman = docker_is_podman(k->docker),
 	};
 
+	/* A pull may last. What is made is made, or nobody would know whether it was. */
+	docker_cancel_by(k->docker, k->asker.fd);
 	if (find_guest(guest, err) < 0 || find_image(k, &image, err) < 0)
 		return -1;
+	docker_cancel_by(k->docker, -1);
 	c.image = json_str(json_get(image, "Id"));
 	if (!c.image)
 		return cay_fail(err, CAY_E_ENGINE, 0, "the engine does not say which image it is");
@@ -153,7 +156,6 @@ int keeper_make(struct keeper *k, struct cay_error *err)
 			return -1;
 	if (docker_open(&k->config->place, &k->docker, err) < 0)
 		return -1;
-	docker_cancel_by(k->docker, k->asker.fd);
 	if (create(k, err) < 0 || container_attach(k->docker, &k->id, &k->stream, err) < 0)
 		return -1;
 	r = relay_init(&k->wire, k->loop, k->stream.fd, k->stream.fd, true);
@@ -162,7 +164,6 @@ int keeper_make(struct keeper *k, struct cay_error *err)
 	/* What is said before the start waits there for PID 1. */
 	if (say_setup(k, err) < 0 || container_start(k->docker, &k->id, err) < 0)
 		return -1;
-	docker_cancel_by(k->docker, -1);
 	if (k->stream.early.len > 0)
 		relay_take(&k->wire, k->stream.early.data, k->stream.early.len);
 	return 0;
