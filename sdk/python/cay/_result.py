@@ -105,6 +105,7 @@ class SandboxResult:
     compile: Optional[Dict[str, Any]] = None
     usage: Dict[str, Any] = dataclasses.field(default_factory=dict)
     egress: List[Dict[str, Any]] = dataclasses.field(default_factory=list)
+    egress_unlisted: int = 0
     isolation: Optional[Dict[str, Any]] = None
     id: Optional[str] = None
     engine: Optional[str] = None
@@ -114,6 +115,8 @@ class SandboxResult:
     language: Optional[str] = None
     version: Optional[str] = None
     network: Optional[str] = None
+    network_rules: Optional[Dict[str, Any]] = None
+    policy: Optional[Dict[str, Any]] = None
     sandboxed: Optional[bool] = None
     sandbox: Optional[str] = None
     error: Optional[SandboxError] = None  # with raise_errors=False: what cay could not do

@@ -68,6 +68,7 @@ export class SandboxResult {
   readonly compile: Json | null;
   readonly usage: Usage | null;
   readonly egress: Json[];
+  readonly egressUnlisted: number;
   readonly isolation: Json | null;
   readonly id: string | null;
   readonly engine: string | null;
@@ -77,6 +78,8 @@ export class SandboxResult {
   readonly language: string | null;
   readonly version: string | null;
   readonly network: string | null;
+  readonly networkRules: Json | null;
+  readonly policy: Json | null;
   readonly sandboxed: boolean | null;
   readonly sandbox: string | null;
   /** With raiseErrors: false, what cay could not do. */
@@ -110,6 +113,7 @@ export class SandboxResult {
     this.compile = object("compile");
     this.usage = object("usage") as Usage | null;
     this.egress = list<Json>(raw, "egress");
+    this.egressUnlisted = number(raw, "egress_unlisted") ?? 0;
     this.isolation = object("isolation");
     this.id = word("id");
     this.engine = word("engine");
@@ -119,6 +123,8 @@ export class SandboxResult {
     this.language = word("language");
     this.version = word("version");
     this.network = word("network");
+    this.networkRules = object("network_rules");
+    this.policy = object("policy");
     this.sandboxed = typeof raw["sandboxed"] === "boolean" ? raw["sandboxed"] : null;
     this.sandbox = word("sandbox");
   }
