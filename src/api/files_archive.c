@@ -4,6 +4,7 @@
  */
 #include "api/files.h"
 #include "api/files_op.h"
+#include "api/sandboxes.h"
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/json.h"
@@ -129,7 +130,19 @@ static int find_format(const struct request *q, size_t *ret, struct cay_error *e
 			name);
 }
 
-static void file_pack(struct exchange *x)
+int file_pack_check(struct exchange *x, struct cay_error *err)
+{
+	const struct request *q = exchange_request(x);
+	struct agent_ask ask = {.op = AGENT_TREE_OUT};
+	size_t format;
+
+	return file_ask_query(&ask, q, PARAM_FORMAT | PARAM_TOP, err) < 0 ||
+			       find_format(q, &format, err) < 0
+		       ? -1
+		       : 0;
+}
+
+void file_pack_of(struct exchange *x, struct sandbox *s, bool ends)
 {
 	const struct request *q = exchange_request(x);
 	struct agent_ask ask = {.op = AGENT_TREE_OUT, .length = AGENT_TO_END};
@@ -142,13 +155,27 @@ static void file_pack(struct exchange *x)
 		exchange_fail(x, &err);
 		return;
 	}
-	p = file_op_begin(x, &packing_kind, &ask);
+	p = file_op_begin_on(x, s, ends, &packing_kind, &ask);
 	if (!p)
 		return;
 	p->format = format;
 	p->tar = tar_writer_new(formats[format].filter, pack_out, p, &err);
 	if (!p->tar)
 		file_op_fail(&p->op, &err);
+}
+
+static void file_pack(struct exchange *x)
+{
+	struct cay_error err;
+	struct sandbox *s;
+
+	if (file_pack_check(x, &err) < 0) {
+		exchange_fail(x, &err);
+		return;
+	}
+	s = sandbox_of(x);
+	if (s)
+		file_pack_of(x, s, false);
 }
 
 /*

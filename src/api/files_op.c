@@ -127,11 +127,16 @@ int file_ask_query(struct agent_ask *ask, const struct request *q, unsigned para
 void *file_op_begin(struct exchange *x, const struct file_kind *kind, const struct agent_ask *ask)
 {
 	struct sandbox *s = sandbox_of(x);
-	struct file_op *op = s ? calloc(1, kind->size) : NULL;
+
+	return s ? file_op_begin_on(x, s, false, kind, ask) : NULL;
+}
+
+void *file_op_begin_on(struct exchange *x, struct sandbox *s, bool ends,
+		       const struct file_kind *kind, const struct agent_ask *ask)
+{
+	struct file_op *op = calloc(1, kind->size);
 	struct cay_error err;
 
-	if (!s)
-		return NULL;
 	if (!op) {
 		(void)cay_fail(&err, CAY_E_INTERNAL, ENOMEM, "reach the sandbox's files");
 		exchange_fail(x, &err);
@@ -141,6 +146,7 @@ void *file_op_begin(struct exchange *x, const struct file_kind *kind, const stru
 	op->kind = kind;
 	op->path = ask->path;
 	op->sandbox = s;
+	op->ends = ends;
 	if (file_op_again(op, ask, &err) < 0) {
 		free(op);
 		exchange_fail(x, &err);
@@ -168,8 +174,12 @@ int file_op_again(struct file_op *op, const struct agent_ask *ask, struct cay_er
 
 void file_op_over(struct file_op *op)
 {
-	if (op->call)
-		sandbox_call_free(op->sandbox, take_ptr(&op->call));
+	if (!op->call)
+		return;
+	/* It is still there while the call is. */
+	if (op->ends)
+		sandbox_end(op->sandbox, "it was made for one call");
+	sandbox_call_free(op->sandbox, take_ptr(&op->call));
 }
 
 /* What the agent can't know: that there is no sandbox any more, and what else to ask for. */

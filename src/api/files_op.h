@@ -16,6 +16,7 @@ struct file_op {
 	struct sandbox *sandbox;
 	struct agent_call *call; /* NULL: over */
 	const char *path;        /* that was asked for */
+	bool ends;               /* the sandbox was made for this alone */
 };
 
 /* on_close of the events must be file_op_close. */
@@ -50,6 +51,10 @@ int file_parse_mode(const char *text, unsigned *ret, struct cay_error *err);
 /* NULL: it could not be begun, and the exchange has been answered. */
 void *file_op_begin(struct exchange *x, const struct file_kind *kind, const struct agent_ask *ask);
 
+/* The same on a sandbox that the path does not name. ends: it goes with the operation. */
+void *file_op_begin_on(struct exchange *x, struct sandbox *s, bool ends,
+		       const struct file_kind *kind, const struct agent_ask *ask);
+
 /* Another call in place of one that is done. */
 int file_op_again(struct file_op *op, const struct agent_ask *ask, struct cay_error *err);
 
@@ -70,6 +75,10 @@ void file_op_pace(struct file_op *op);
 void file_op_drain(struct exchange *x);
 
 void file_op_close(struct exchange *x, enum exchange_end how);
+
+/* files_archive.c: whether the query asks for an archive that can be; and the archive. */
+int file_pack_check(struct exchange *x, struct cay_error *err);
+void file_pack_of(struct exchange *x, struct sandbox *s, bool ends);
 
 /* A path as JSON: beside key, key_base64 where it is no UTF-8. */
 void file_set_path(struct json *j, const char *key, const char *path);

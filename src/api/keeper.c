@@ -1,6 +1,7 @@
 #include "api/keeper.h"
 
 #include "api/api.h"
+#include "api/workspaces.h"
 #include "base/attr.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -86,6 +87,7 @@ static void on_prune(struct loop_timer *t)
 	if (store_prune(k->api->store, &keep, clock_wall_ms(), &more, &err) < 0)
 		complain(&err);
 	more |= trim(k);
+	workspaces_expire(k->api);
 	(void)quota_tidy(k->api->quota, clock_now_ms());
 	keeper_wrote(k->api);
 	(void)loop_after(k->api->loop, t, more ? PRUNE_AGAIN_MS : PRUNE_EVERY_MS);

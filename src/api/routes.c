@@ -20,6 +20,7 @@
 #include "api/settings.h"
 #include "api/terminal.h"
 #include "api/workspace.h"
+#include "api/workspaces.h"
 #include "base/clock.h"
 #include "core/error.h"
 
@@ -58,6 +59,15 @@ const struct route *const api_routes[] = {
 	&route_file_watch,
 	&route_workspace_diff,
 	&route_workspace_read,
+	&route_named_create,
+	&route_named_list,
+	&route_named_get,
+	&route_named_remove,
+	&route_named_reset,
+	&route_named_snapshot,
+	&route_named_forget,
+	&route_named_restore,
+	&route_named_archive,
 	&route_logs,
 	&route_terminal,
 	&route_openapi,

@@ -34,7 +34,7 @@ struct verb {
 extern const struct verb verb_apply, verb_bench, verb_complete, verb_config, verb_context, verb_cp,
 	verb_create, verb_diff, verb_doctor, verb_exec, verb_help, verb_image, verb_key, verb_logs,
 	verb_pause, verb_ps, verb_resume, verb_rm, verb_run, verb_runtimes, verb_serve, verb_shell,
-	verb_show, verb_version;
+	verb_show, verb_version, verb_workspace;
 
 extern const struct verb *const verbs[]; /* ends with a NULL */
 

@@ -15,7 +15,7 @@
 
 struct create {
 	struct spec spec; /* first: see spec_options.h */
-	const char *name, *ttl, *idle_timeout;
+	const char *name, *ttl, *idle_timeout, *workspace;
 	struct json *labels; /* NULL: none */
 	bool persistent, json;
 };
@@ -69,6 +69,8 @@ static const struct option_row rows[] = {
 	{0, "workspace", "SRC[:ACCESS]", "at /workspace: ro (default), rw or overlay",
 	 .set = spec_option_workspace},
 	{0, "tier", "TIER", "what the settings have for that tier", .set = spec_option_tier},
+	{0, "workspace-name", "NAME", "one that is kept: cay workspace",
+	 OPTION_STORE(struct create, workspace)},
 	{0, "image", "IMAGE", "what the sandbox is made of (host)", .set = spec_option_image},
 	{0, "writable", NULL, "an image's files can be changed, for once",
 	 OPTION_STORE(struct spec, writable)},
@@ -78,6 +80,18 @@ static const struct option_row rows[] = {
 	 OPTION_STORE(struct spec, allow_degraded)},
 	{0, "json", NULL, "the sandbox as JSON", OPTION_STORE(struct create, json)},
 };
+
+static int set_workspace(const struct create *c, struct json *to, struct cay_error *err)
+{
+	struct json *o = json_new_object();
+
+	if (c->spec.workspace.source) {
+		json_free(o);
+		return cay_fail(err, CAY_E_INVALID, 0, "--workspace and --workspace-name: which?");
+	}
+	json_set(to, "workspace", o);
+	return remote_request_str(o, "name", c->workspace, "--workspace-name", err);
+}
 
 static int make_request(struct create *c, struct json **ret, struct cay_error *err)
 {
@@ -92,6 +106,8 @@ static int make_request(struct create *c, struct json **ret, struct cay_error *e
 		if (more[i].value &&
 		    remote_request_str(j, more[i].key, more[i].value, more[i].key, err) < 0)
 			return -1;
+	if (c->workspace && set_workspace(c, j, err) < 0)
+		return -1;
 	if (c->labels)
 		json_set(j, "labels", take_ptr(&c->labels));
 	if (c->persistent)

@@ -8,11 +8,11 @@
 #include <string.h>
 
 const struct verb *const verbs[] = {
-	&verb_run,   &verb_create,  &verb_ps,       &verb_show,     &verb_exec,
-	&verb_shell, &verb_context, &verb_cp,       &verb_diff,     &verb_apply,
-	&verb_logs,  &verb_pause,   &verb_resume,   &verb_rm,       &verb_image,
-	&verb_serve, &verb_key,     &verb_runtimes, &verb_doctor,   &verb_config,
-	&verb_bench, &verb_version, &verb_help,     &verb_complete, NULL,
+	&verb_run,      &verb_create, &verb_ps,     &verb_show,  &verb_exec,      &verb_shell,
+	&verb_context,  &verb_cp,     &verb_diff,   &verb_apply, &verb_workspace, &verb_logs,
+	&verb_pause,    &verb_resume, &verb_rm,     &verb_image, &verb_serve,     &verb_key,
+	&verb_runtimes, &verb_doctor, &verb_config, &verb_bench, &verb_version,   &verb_help,
+	&verb_complete, NULL,
 };
 
 const struct verb *verb_find(const char *name)

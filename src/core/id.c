@@ -29,3 +29,8 @@ int id_make(const char *prefix, char id[ID_SIZE])
 	(void)snprintf(id, ID_SIZE, "%s_%s", prefix, text);
 	return 0;
 }
+
+bool id_is_kept(const char id[ID_SIZE])
+{
+	return id_ok("sbx", id) || id_ok("wsp", id);
+}

@@ -12,3 +12,6 @@ int id_make(const char *prefix, char id[ID_SIZE]);
 
 /* Whether it is one of ours, with that prefix. */
 bool id_ok(const char *prefix, const char id[ID_SIZE]);
+
+/* Of what has a workspace that is kept: a persistent sandbox, or a workspace with a name. */
+bool id_is_kept(const char id[ID_SIZE]);

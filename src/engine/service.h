@@ -20,6 +20,9 @@
  *   AHEAD    islands like this one are kept ready for good, `command` of them at least. Of what is
  *            asked for again and again some are anyway.
  *   DISCARD  removes the kept workspaces whose names follow (char[ID_SIZE] each).
+ *   COPY     makes a kept workspace a copy of another, which nobody has mounted: two names
+ *            follow, from and to. Answer, about the number that it was given: GONE; or FAILED.
+ *            KILL ends it.
  *   SWEEP    removes all others: those whose sandboxes nobody knows any more. Names that do
  *            not fit one packet come in several; all but the last have FLAG_MORE.
  *
@@ -57,6 +60,7 @@ enum service_request_kind {
 	SERVICE_DISCARD,
 	SERVICE_SWEEP,
 	SERVICE_INTERRUPT,
+	SERVICE_COPY,
 };
 
 /* Besides those of enum order_flags. */

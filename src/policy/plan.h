@@ -33,7 +33,7 @@ typedef uint32_t plan_text;
 enum mount_kind {
 	MOUNT_REQUESTED, /* asked for: the mount rules decide */
 	MOUNT_OPERATOR,  /* a runtime's directory, named in settings: read-only, always allowed */
-	MOUNT_KEPT,      /* /workspace of a persistent sandbox: the source is a name, not a path */
+	MOUNT_KEPT,      /* /workspace that outlives the island: the source is a name, not a path */
 };
 
 struct plan_mount {

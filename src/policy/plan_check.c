@@ -69,7 +69,7 @@ static bool mount_ok(const struct plan *p, const struct plan_mount *m)
 		return m->access == ACCESS_READ && strcmp(p->text + m->source, target) == 0 &&
 		       strcmp(target, "/") != 0;
 	if (m->kind == MOUNT_KEPT)
-		return m->access == ACCESS_WRITE && id_ok("sbx", p->text + m->source) &&
+		return m->access == ACCESS_WRITE && id_is_kept(p->text + m->source) &&
 		       strcmp(target, ISLAND_WORKSPACE) == 0;
 	/* A layer is laid over the workspace and over nothing else. */
 	if (m->access == ACCESS_OVERLAY && strcmp(target, ISLAND_WORKSPACE) != 0)

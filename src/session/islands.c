@@ -252,6 +252,25 @@ int islands_discard(struct islands *l, const char (*names)[ID_SIZE], size_t n,
 	return ask_names(l, SERVICE_DISCARD, names, n, err);
 }
 
+int islands_copy(struct island_ref *ref, const char from[ID_SIZE], const char to[ID_SIZE],
+		 struct cay_error *err)
+{
+	struct islands *l = ref->islands;
+	struct service_request q = {.kind = SERVICE_COPY};
+	int r;
+
+	enter(ref);
+	q.island = ref->number;
+	memcpy(l->packet, &q, sizeof(q));
+	memcpy(l->packet + sizeof(q), from, ID_SIZE);
+	memcpy(l->packet + sizeof(q) + ID_SIZE, to, ID_SIZE);
+	r = send_packet(l, NULL, sizeof(q) + (size_t)2 * ID_SIZE, NULL, 0);
+	if (r == 0)
+		return 0;
+	leave(ref);
+	return cay_fail(err, CAY_E_ENGINE, -r, "ask the launcher");
+}
+
 int islands_sweep(struct islands *l, const char (*names)[ID_SIZE], size_t n, struct cay_error *err)
 {
 	return ask_names(l, SERVICE_SWEEP, names, n, err);

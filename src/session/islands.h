@@ -91,6 +91,12 @@ struct service_stock islands_stock(const struct islands *l);
 /* Removes kept workspaces (engine/native/kept.h): these; all but these. */
 int islands_discard(struct islands *l, const char (*names)[ID_SIZE], size_t n,
 		    struct cay_error *err);
+/*
+ * Makes one a copy of the other, which nobody may have mounted. The number is of the copy; its
+ * report is REPORT_GONE with status 0, or REPORT_FAILED.
+ */
+int islands_copy(struct island_ref *ref, const char from[ID_SIZE], const char to[ID_SIZE],
+		 struct cay_error *err);
 int islands_sweep(struct islands *l, const char (*names)[ID_SIZE], size_t n, struct cay_error *err);
 
 /* From here on nobody is told what becomes of it; it is ended, if it is there, and its outlet. */

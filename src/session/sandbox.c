@@ -228,7 +228,7 @@ static void note_end(struct sandbox *s, const char *reason)
 	if (s->ref.number)
 		islands_kill(&s->ref, 0, CAUSE_CANCELLED);
 	/* Its island still has it open; what nobody has open is gone then. */
-	if (s->body->spec.kept)
+	if (s->body->spec.kept && !s->body->workspace)
 		(void)islands_discard(s->ref.islands, (const char(*)[ID_SIZE])s->id, 1, &unused);
 }
 
@@ -257,6 +257,7 @@ static void on_ready(struct sandbox *s, const struct service_report *r)
 	s->isolation = r->isolation;
 	s->warm = r->warm;
 	s->last_used_ms = clock_wall_ms();
+	sandbox_touch_workspace(s);
 	/* What is not remembered would be removed by the next start. */
 	if (sandbox_keep(s, &err) < 0 && s->body->persistent) {
 		answer_all(s, &err);
@@ -317,6 +318,7 @@ static void on_gone(struct sandbox *s, const struct service_report *r)
 		note_stopped(s, why);
 	(void)cay_fail(&err, CAY_E_EXPIRED, 0, "the sandbox %s has ended", s->id);
 	answer_all(s, &err);
+	sandbox_touch_workspace(s);
 	if (s->state != SANDBOX_STOPPED)
 		note_end(s, why);
 	s->busy--;
@@ -415,12 +417,6 @@ static int choose_image(const struct settings *settings, struct spec *spec, stru
 	return 0;
 }
 
-/* Whose workspace is the daemon's to keep; a host directory stays by itself. */
-static void name_kept(struct request_body *body, const char *id)
-{
-	body->spec.kept = body->persistent && !body->spec.workspace.source ? id : NULL;
-}
-
 /* The island is made for a program that does nothing: its name says which interpreter it has. */
 static int make_plan(struct sandboxes *all, const char *id, const struct settings *settings,
 		     struct request_body *body, const struct image *image, struct plan **ret,
@@ -435,7 +431,7 @@ static int make_plan(struct sandboxes *all, const char *id, const struct setting
 
 	spec->kind = SPEC_ARGV;
 	spec->live_roots = image ? &no_roots : &all->roots; /* they are the host's */
-	name_kept(body, id);
+	sandbox_name_kept(body, id);
 	if (!spec->limits.timeout_ms) /* a command's */
 		spec->limits.timeout_ms =
 			tier_timeout_ms(spec, settings, SANDBOX_COMMAND_DEFAULT_MS);
@@ -541,21 +537,15 @@ static bool name_taken(const struct sandboxes *all, const struct owner *owner, c
 	return false;
 }
 
-static int check_new(const struct sandboxes *all, const struct owner *owner,
-		     const struct request_body *b, struct cay_error *err)
+static int check_new(const struct sandboxes *all, const struct owner *owner, struct request_body *b,
+		     struct cay_error *err)
 {
 	if (b->name && name_taken(all, owner, b->name))
 		return cay_fail(err, CAY_E_CONFLICT, 0, "a sandbox named %s is live already",
 				b->name);
-	if (b->persistent && b->spec.workspace.source &&
-	    b->spec.workspace.access == ACCESS_OVERLAY) {
-		(void)cay_fail(err, CAY_E_UNSUPPORTED, 0,
-			       "the layer of an overlay is gone when the sandbox is stopped");
-		return cay_hint(err, "leave persistent out, or ask for another access");
-	}
 	if (b->persistent && !all->config.store)
 		return cay_fail(err, CAY_E_UNSUPPORTED, 0, "nothing is remembered here");
-	return 0;
+	return sandbox_check_workspace(all, owner, b, err);
 }
 
 int sandbox_plan(struct sandboxes *all, const struct owner *owner, const struct settings *settings,
@@ -626,7 +616,7 @@ int sandbox_enter_stopped(struct sandboxes *all, struct sandbox *s, struct cay_e
 		(struct contexts){.place = &all->config.place, .ref = &s->ref, .logs = &s->logs};
 	s->state = SANDBOX_STOPPED;
 	s->unable = why;
-	name_kept(s->body, s->id);
+	sandbox_name_kept(s->body, s->id);
 	s->next = all->list;
 	all->list = s;
 	r = sandbox_enable(s, err);

@@ -111,6 +111,9 @@ struct sandbox *sandbox_find(struct sandboxes *all, const struct viewer *v, cons
 typedef void sandbox_each_fn(void *ctx, struct sandbox *s);
 void sandboxes_each(struct sandboxes *all, const struct viewer *v, sandbox_each_fn *fn, void *ctx);
 
+/* Whose workspace that is, by its id; also of one whose island is just ending. NULL: nobody's. */
+const struct sandbox *sandbox_with_workspace(const struct sandboxes *all, const char *id);
+
 /* Ends it. reason: "deleted", "idle", "expired" and the like. */
 void sandbox_end(struct sandbox *s, const char *reason);
 

@@ -42,6 +42,17 @@ void sandbox_waits_free(struct sandbox_wait *list);
 void sandbox_put_files(struct sandbox *s);
 void sandbox_put_free(struct sandbox *s);
 
+/*
+ * sandbox_workspace.c. What is asked of a new one's workspace; one with a name is found, and
+ * nobody else has it. CAY_E_CONFLICT: somebody has.
+ */
+int sandbox_check_workspace(const struct sandboxes *all, const struct owner *owner,
+			    struct request_body *body, struct cay_error *err);
+/* Whose workspace is the daemon's to keep; a host directory stays by itself. id: the sandbox's. */
+void sandbox_name_kept(struct request_body *body, const char *id);
+/* It is used now. */
+void sandbox_touch_workspace(const struct sandbox *s);
+
 /* sandbox_rules.c: who waits for a change of them is not told. */
 void sandbox_rules_free(struct sandbox *s);
 

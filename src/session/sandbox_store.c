@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "core/limit.h"
 #include "spec/fields.h"
+#include "store/workspaces.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -137,6 +138,8 @@ static int read_body(const struct sandbox_record *r, struct request_body *body,
 	/* There were sandboxes before there were networks. */
 	if (json_get(j, "decided") && read_network(json_get(j, "decided"), body, err) < 0)
 		return -1;
+	if (body->workspace && r->workspace && strlen(r->workspace) < sizeof(body->workspace_id))
+		memcpy(body->workspace_id, r->workspace, strlen(r->workspace) + 1);
 	return read_labels(r->labels, body, err);
 }
 
@@ -204,6 +207,40 @@ static void restore_one(void *ctx, const struct sandbox_record *r)
 	free(s);
 }
 
+static void restore_workspace(void *ctx, const struct workspace_record *w)
+{
+	struct restoring *to = ctx;
+
+	to->failed |= !note_name(to, w->id);
+}
+
+struct snapshots {
+	struct restoring *to;
+	struct strv of;
+};
+
+static void note_workspace(void *ctx, const struct workspace_record *w)
+{
+	struct snapshots *s = ctx;
+
+	restore_workspace(s->to, w);
+	s->to->failed |= strv_add(&s->of, w->id) < 0;
+}
+
+/* Those with names, and their snapshots, are nobody's sandbox's. */
+static int restore_workspaces(struct sandboxes *all, struct restoring *to, struct cay_error *err)
+{
+	const struct viewer everybody = {.all = true};
+	struct snapshots s = {.to = to};
+	int r = store_workspaces_list(all->config.store, &everybody, NULL, note_workspace, &s, err);
+
+	for (size_t n = 0; n < s.of.len && r == 0; n++)
+		r = store_workspaces_list(all->config.store, &everybody, s.of.items[n],
+					  restore_workspace, to, err);
+	strv_done(&s.of);
+	return r;
+}
+
 int sandboxes_restore(struct sandboxes *all, struct cay_error *err)
 {
 	const struct viewer everybody = {.all = true};
@@ -215,6 +252,8 @@ int sandboxes_restore(struct sandboxes *all, struct cay_error *err)
 		r = store_sandboxes_list(all->config.store, &everybody, false, &page, restore_one,
 					 &to, err);
 	while (r == 0 && page.cursor[0]);
+	if (r == 0)
+		r = restore_workspaces(all, &to, err);
 	if (r == 0 && to.failed)
 		r = cay_fail(err, CAY_E_INTERNAL, ENOMEM, "restore the sandboxes");
 	if (r == 0)

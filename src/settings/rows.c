@@ -74,6 +74,15 @@ static const struct row serve_rows[] = {
 	{"direct_over_tcp", ROW_BOOL, offsetof(struct settings, serve_direct_over_tcp), 0, 0, 0},
 };
 
+static const struct row workspaces_rows[] = {
+	{"max", ROW_COUNT, offsetof(struct settings, workspaces_max), 10, 10000, 0},
+	{"max_total", ROW_COUNT, offsetof(struct settings, workspaces_max_total), 100, 10000, 0},
+	{"size", ROW_SIZE, offsetof(struct settings, workspaces_size), 1ull << 30, 1ull << 44, 0},
+	{"max_size", ROW_SIZE, offsetof(struct settings, workspaces_max_size), 10ull << 30,
+	 1ull << 44, 0},
+	{"keep_days", ROW_COUNT, offsetof(struct settings, workspaces_keep_days), 0, 3650, 0},
+};
+
 static const struct row warm_rows[] = {
 	{"enabled", ROW_BOOL, offsetof(struct settings, warm_enabled), 1, 0, 0},
 	{"set", ROW_SETS, offsetof(struct settings, warm_sets), 0, 0, 0},
@@ -125,6 +134,7 @@ const struct section sections[] = {
 	 .unlimited = true,
 	 .names = SECTION_TIER},
 	{.name = "serve", .rows = serve_rows, .n_rows = ARRAY_LEN(serve_rows)},
+	{.name = "workspaces", .rows = workspaces_rows, .n_rows = ARRAY_LEN(workspaces_rows)},
 	{.name = "warm", .rows = warm_rows, .n_rows = ARRAY_LEN(warm_rows)},
 	{.name = "images", .rows = images_rows, .n_rows = ARRAY_LEN(images_rows)},
 	{.name = "language",

@@ -99,15 +99,19 @@ struct settings {
 	uint64_t serve_queue;         /* queue: how many runs may wait for room; 0: none */
 	uint64_t serve_queue_per_key; /* queue_per_key: the same of one key or user */
 	uint64_t serve_wait;          /* wait: seconds that one does, where it does not say */
-	uint64_t serve_history_days;  /* history_days: how long runs are remembered; 0: for ever */
-	uint64_t serve_history_size;  /* history_size: bytes of all kept results; 0: not limited */
-	uint64_t serve_audit_days;    /* audit_days: the same of the audit log */
-	struct strv serve_hosts;      /* host = NAME: what TCP clients may call us by */
-	enum mode serve_mode;         /* mode = all|selective|off: what is sandboxed */
-	char *serve_direct_user;      /* direct_user = NAME or uid, never root; NULL */
-	bool serve_direct_over_tcp;   /* direct_over_tcp = yes|no */
-	uint64_t warm_memory;         /* [warm] memory: what all that is kept ready may take */
-	char *images_store;           /* [images] store = DIRECTORY; NULL: images_dir() says */
+	uint64_t workspaces_max;      /* max: with snapshots, of each key or user; 0: no limit */
+	uint64_t workspaces_max_total;                 /* max_total: of all together */
+	uint64_t workspaces_size, workspaces_max_size; /* size, max_size: of each, in bytes */
+	uint64_t workspaces_keep_days; /* keep_days: unused for so long, they go; 0: never */
+	uint64_t serve_history_days;   /* history_days: how long runs are remembered; 0: for ever */
+	uint64_t serve_history_size;   /* history_size: bytes of all kept results; 0: not limited */
+	uint64_t serve_audit_days;     /* audit_days: the same of the audit log */
+	struct strv serve_hosts;       /* host = NAME: what TCP clients may call us by */
+	enum mode serve_mode;          /* mode = all|selective|off: what is sandboxed */
+	char *serve_direct_user;       /* direct_user = NAME or uid, never root; NULL */
+	bool serve_direct_over_tcp;    /* direct_over_tcp = yes|no */
+	uint64_t warm_memory;          /* [warm] memory: what all that is kept ready may take */
+	char *images_store;            /* [images] store = DIRECTORY; NULL: images_dir() says */
 	uint64_t images_budget;     /* budget: bytes of all layers and downloads; 0: not limited */
 	struct strv images_allow;   /* allow = GLOB: of references that may be used; none: all */
 	struct strv images_aliases; /* alias = NAME=REFERENCE */

@@ -649,6 +649,7 @@ void request_body_done(struct request_body *q)
 	request_files_done(q);
 	free(q->stdin_data);
 	free(q->name);
+	free(q->workspace);
 	free(q->context);
 	free(q->text);
 	strv_done(&q->labels);

@@ -57,6 +57,8 @@ struct request_body {
 	struct strv labels; /* NAME=VALUE */
 	char *name;         /* NULL: none was given */
 	bool persistent;
+	char *workspace;                  /* the name of one that is kept; NULL */
+	char workspace_id[ID_SIZE];       /* once it is known; "" */
 	char *text;                       /* of one that is: the request as it came */
 	uint64_t ttl_ms, idle_timeout_ms; /* 0: not asked for */
 };

@@ -256,11 +256,31 @@ SETTER(set_workspace_access)
 	return read_access(&body(r)->spec.workspace, ACCESS_OVERLAY, v, err);
 }
 
+SETTER(set_workspace_name)
+{
+	if (field_copy(v, &body(r)->workspace, err) < 0)
+		return -1;
+	return body(r)->workspace[0] ? 0 : field_invalid(err, "expected a name");
+}
+
 static const struct field workspace_fields[] = {
 	{"source", TAKES_STR, set_workspace_source, 0},
+	{"name", TAKES_STR, set_workspace_name, 0},
 	{"target", TAKES_STR, set_workspace_target, 0},
 	{"access", TAKES_STR, set_workspace_access, 0},
 };
+
+/* It is there to be written to, by one sandbox at a time. */
+static int named_workspace_ok(const struct reader *r, const struct json *v, struct cay_error *err)
+{
+	const char *access = json_str(json_get(v, "access"));
+
+	if (r->place != REQUEST_SANDBOX)
+		return field_invalid(err, "a workspace with a name is a sandbox's");
+	if (json_get(v, "source") || (access && strcmp(access, "rw") != 0))
+		return field_invalid(err, "one with a name has no source, and is rw");
+	return 0;
+}
 
 int request_set_workspace(struct reader *r, const struct json *v, struct cay_error *err)
 {
@@ -268,6 +288,8 @@ int request_set_workspace(struct reader *r, const struct json *v, struct cay_err
 
 	if (fields_read(r, workspace_fields, ARRAY_LEN(workspace_fields), v, err) < 0)
 		return -1;
+	if (body(r)->workspace)
+		return named_workspace_ok(r, v, err);
 	if (!w->source)
 		return field_invalid(err, "source is missing");
 	w->target = strdup(ISLAND_WORKSPACE);

@@ -89,6 +89,15 @@ static const char *const migrations[] = {
 	"  version INTEGER PRIMARY KEY AUTOINCREMENT, time INTEGER NOT NULL,"
 	"  actor TEXT NOT NULL, restored INTEGER NOT NULL, text TEXT NOT NULL"
 	") STRICT;",
+
+	/* A snapshot is a row of its own, with the workspace that it is of. */
+	"CREATE TABLE workspaces ("
+	"  id TEXT PRIMARY KEY, owner TEXT NOT NULL, name TEXT NOT NULL,"
+	"  snapshot_of TEXT NOT NULL, size INTEGER NOT NULL,"
+	"  created INTEGER NOT NULL, last_used INTEGER NOT NULL"
+	") STRICT;"
+	"CREATE UNIQUE INDEX workspaces_name ON workspaces (owner, snapshot_of, name);"
+	"CREATE INDEX workspaces_of ON workspaces (snapshot_of, created, id);",
 };
 
 static int read_pragma(struct store *s, const char *sql, int64_t *ret, struct cay_error *err)

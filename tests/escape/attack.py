@@ -80,6 +80,8 @@ ATTACKS = {
              "shown, not obeyed; exact in JSON"),
         35: ("shell characters, newlines, options as values", "never interpreted"),
         36: ("an ordinary user reads root's image store: passwords in environments, files, names", "refused"),
+        39: ("reaches workspaces of other keys, by name, id and path; copies one that is in use",
+             "not found, or refused"),
     },
 }
 

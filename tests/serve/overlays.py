@@ -3,6 +3,7 @@
 import pytest
 
 from maker import Maker
+from support import wait_until
 
 
 @pytest.fixture(scope="module")
@@ -31,3 +32,27 @@ def workspace(api):
     api("workspace.read", id=id, path="nosuch", status=404)
     api("workspace.read", id=id, path="../f", status=400)
     api("sandbox.delete", id=id)
+
+
+NAMED = ("workspace.list", "workspace.create", "workspace.get", "workspace.remove", "workspace.reset",
+         "workspace.snapshot", "workspace.forget", "workspace.restore", "workspace.archive")
+
+
+def named(api):
+    def unused():
+        wait_until(lambda: api("workspace.get", name="w").json["sandbox"] is None, 20, "the end of its sandbox")
+    api("workspace.create", {"name": "w", "size": "10m"}, status=201)
+    api("workspace.create", {"name": "w"}, status=409)
+    id = api("sandbox.create", {"workspace": {"name": "w"}}, status=201).json["id"]
+    assert api("workspace.list").json["workspaces"][0]["sandbox"] == id
+    api("workspace.reset", name="w", status=409)
+    api("file.write", b"x", id=id, path="f", status=201)
+    assert b"f" in api("workspace.archive", name="w", format="tar").body
+    api("sandbox.delete", id=id)
+    unused()
+    assert api("workspace.snapshot", {"name": "s"}, name="w", status=201).json["name"] == "s"
+    api("workspace.restore", {"snapshot": "s"}, name="w")
+    api("workspace.forget", name="w", snapshot="s", status=204)
+    api("workspace.reset", name="w")
+    api("workspace.remove", name="w", status=204)
+    api("workspace.get", name="w", status=404)

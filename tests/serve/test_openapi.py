@@ -11,7 +11,7 @@ import jsonschema
 import pytest
 
 from described import METHODS, OPERATIONS, SCHEMAS, SPEC, Api, check, fits, resolve
-from overlays import below, daemon, workspace  # noqa: F401: fixtures among them
+from overlays import NAMED, below, daemon, named, workspace  # noqa: F401: fixtures among them
 from sandbox import Sandbox
 from support import ROOT, wait_until
 from terminal import Terminal
@@ -513,7 +513,7 @@ SCENARIOS = {
     "file.read": file_read, "file.write": file_write, "file.remove": file_remove, "file.list": file_list,
     "file.stat": file_stat, "file.mkdir": file_mkdir, "file.move": file_move, "file.pack": file_pack,
     "file.unpack": file_unpack, "file.watch": file_watch, "key.create": key_create, "key.list": key_list,
-    "workspace.diff": workspace, "workspace.read": workspace,
+    "workspace.diff": workspace, "workspace.read": workspace, **dict.fromkeys(NAMED, named),
     "key.revoke": key_revoke, "runtime.list": runtime_list, "image.list": image_list, "image.pull": image_pull,
     "image.remove": image_remove, "settings.get": settings_put, "settings.put": settings_put,
     "settings.history": settings_history, "health": health, "events": events,

@@ -153,7 +153,7 @@ static void unknown_words_get_a_suggestion(void **state)
 				   "open_files, file_size";
 	static const char names[] =
 		"limits, maximum, mounts, isolation, engine, docker, podman, network, "
-		"selective, tier, serve, warm, images, language";
+		"selective, tier, serve, workspaces, warm, images, language";
 	char hint[200];
 
 	(void)state;
@@ -318,7 +318,7 @@ static void shows_origins(void **state)
 	(void)state;
 	settings_init(&s);
 	settings_show(&s, count_origin, n);
-	assert_int_equal(n[0], 7 * n_limit_rows + 47);
+	assert_int_equal(n[0], 7 * n_limit_rows + 52);
 	assert_int_equal(n[1], 0);
 	parse(&s, "F", "[limits]\nmemory=1g\n[mounts]\nread=/a\nread=/b\n");
 	n[0] = 0;

@@ -22,7 +22,7 @@ static void opens_and_opens_again(void **state)
 	key_record_done(&k);
 	store_close(s);
 	store_close(NULL);
-	assert_int_equal(ask("PRAGMA user_version"), 4);
+	assert_int_equal(ask("PRAGMA user_version"), 5);
 	assert_true(is_whole());
 }
 

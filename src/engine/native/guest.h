@@ -68,6 +68,7 @@ struct service {
 	struct loop_timer stock;   /* when there is nothing else to do */
 	struct loop_timer tend;    /* zygotes */
 	struct making *makings;    /* islands that wait for their workspace: making.h */
+	struct copying *copyings;  /* of workspaces: the same */
 	struct loop_fd emptier;    /* a child that removes trees, by its pidfd; or -1 */
 	pid_t emptier_pid;
 	const struct bare_rules *bare; /* or NULL */

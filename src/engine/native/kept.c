@@ -167,6 +167,85 @@ int kept_open(int dir, const char *name, struct hostdir *ret, enum kept_kind *re
 	return 0;
 }
 
+void kept_copy_done(struct kept_copy *c)
+{
+	fd_closep(&c->from);
+	fd_closep(&c->to);
+	fd_closep(&c->replaced);
+}
+
+/* An image that nobody has mounted, and nobody can as long as this is open; -errno. */
+static int open_unused(int dir, const char *name)
+{
+	char file[NAME_SIZE];
+	_cleanup_(fd_closep) int fd =
+		openat(dir, file_of(name, IMAGE, file), O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+
+	if (fd < 0)
+		return -errno;
+	if (!is_ours(fd))
+		return -EPERM;
+	if (flock(fd, LOCK_EX | LOCK_NB) < 0)
+		return errno == EWOULDBLOCK ? -EBUSY : -errno;
+	return take_fd(&fd);
+}
+
+static int open_both(int dir, const char *from, const char *to, struct kept_copy *c)
+{
+	char file[NAME_SIZE];
+
+	c->from = open_unused(dir, from);
+	if (c->from < 0)
+		return c->from;
+	c->replaced = open_unused(dir, to);
+	if (c->replaced < 0 && c->replaced != -ENOENT)
+		return c->replaced;
+	kept_drop_new(dir, to);
+	c->to = openat(dir, file_of(to, NEW, file),
+		       O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	return c->to < 0 ? -errno : 0;
+}
+
+int kept_copy_begin(int dir, const char *from, const char *to, struct kept_copy *ret,
+		    struct cay_error *err)
+{
+	struct kept_copy c = KEPT_COPY_NONE;
+	struct stat st;
+	int r;
+
+	if (kept_look(dir, from) == KEPT_PLAIN || kept_look(dir, to) == KEPT_PLAIN)
+		return cay_fail(err, CAY_E_UNSUPPORTED, 0,
+				"a workspace that is a plain directory can't be copied");
+	r = open_both(dir, from, to, &c);
+	if (r == 0 && fstat(c.from, &st) < 0)
+		r = -errno;
+	if (r == 0 && kept_check_room(dir, (uint64_t)st.st_size, err) < 0) {
+		kept_copy_done(&c);
+		kept_drop_new(dir, to);
+		return -1;
+	}
+	if (r == 0) {
+		*ret = c;
+		return 0;
+	}
+	kept_copy_done(&c);
+	if (r == -EBUSY)
+		return cay_fail(err, CAY_E_CONFLICT, EBUSY, "the workspace is in use");
+	if (r == -ENOENT)
+		return cay_fail(err, CAY_E_CONFLICT, 0, "nothing was ever kept there");
+	return cay_fail(err, CAY_E_ENGINE, -r, "copy the workspace");
+}
+
+int kept_copy_end(int dir, const char *to, struct cay_error *err)
+{
+	char from[NAME_SIZE], name[NAME_SIZE];
+
+	if (renameat(dir, file_of(to, NEW, from), dir, file_of(to, IMAGE, name)) < 0 ||
+	    fsync(dir) < 0)
+		return cay_fail(err, CAY_E_ENGINE, errno, "keep the copy");
+	return 0;
+}
+
 bool kept_remove(int dir, const char *name)
 {
 	char file[NAME_SIZE];
@@ -193,7 +272,7 @@ static bool split(const char *file, char name[ID_SIZE], const char **ret_suffix)
 		return false;
 	(void)snprintf(name, ID_SIZE, "%.*s", (int)len, file);
 	*ret_suffix = file + len;
-	return id_ok("sbx", name);
+	return id_is_kept(name);
 }
 
 unsigned kept_sweep(int dir, const char (*keep)[ID_SIZE], size_t n, bool *ret_gone)

@@ -1,10 +1,10 @@
 /*
  * kept.h: workspaces that outlive their islands, in one directory below the daemon's
  * state that nobody but the launcher's user may enter. Each goes by the name of its
- * sandbox:
+ * sandbox, or by a name of its own (wsp_…), as their snapshots do:
  *
  *   sbx_….img    an ext4 file system in a sparse file: bytes and files are limited
- *   sbx_….new    the same while it is made; left behind only by a killed launcher
+ *   sbx_….new    the same while it is made or copied; left behind only by a killed launcher
  *   sbx_…        without root, or without loop devices: a plain directory, no limit
  *   sbx_….gone   that, on its way out
  *
@@ -66,6 +66,29 @@ uint64_t kept_image_bytes(uint64_t disk_bytes);
  */
 int kept_open(int dir, const char *name, struct hostdir *ret, enum kept_kind *ret_kind,
 	      struct cay_error *err);
+
+/*
+ * For a copy of one image as another, which is replaced where it is there: both are locked
+ * against being mounted, and the bytes are somebody else's to copy. CAY_E_CONFLICT with EBUSY:
+ * one of them is mounted; CAY_E_CONFLICT: there is nothing to copy; CAY_E_UNSUPPORTED: it is a
+ * plain directory.
+ */
+struct kept_copy {
+	int from, to; /* to has no name that counts yet; -1 */
+	int replaced; /* locked; -1: there is none */
+};
+
+#define KEPT_COPY_NONE ((struct kept_copy){.from = -1, .to = -1, .replaced = -1})
+
+int kept_copy_begin(int dir, const char *from, const char *to, struct kept_copy *ret,
+		    struct cay_error *err);
+/* The bytes are there: it gets its name. */
+int kept_copy_end(int dir, const char *to, struct cay_error *err);
+/* Let go of the locks; what has no name stays for kept_drop_new(). */
+void kept_copy_done(struct kept_copy *c);
+
+/* CAY_E_AT_CAPACITY: the disk has no room for so many bytes beside what is promised. */
+int kept_check_room(int dir, uint64_t bytes, struct cay_error *err);
 
 /* Removes it; true: kept_empty_gone() has something to do. */
 bool kept_remove(int dir, const char *name);

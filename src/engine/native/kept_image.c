@@ -91,7 +91,7 @@ static uint64_t promised(int dir)
 	return sum;
 }
 
-static int check_room(int dir, uint64_t bytes, struct cay_error *err)
+int kept_check_room(int dir, uint64_t bytes, struct cay_error *err)
 {
 	struct statvfs v;
 	uint64_t room, taken = promised(dir);
@@ -173,7 +173,7 @@ int kept_make_image(int dir, const char *name, uint64_t disk_bytes, pid_t *ret_p
 
 	if (!program)
 		return cay_fail(err, CAY_E_ENGINE, ENOENT, "find mkfs.ext4");
-	if (check_room(dir, bytes, err) < 0)
+	if (kept_check_room(dir, bytes, err) < 0)
 		return -1;
 	kept_drop_new(dir, name);
 	(void)snprintf(file, sizeof(file), "%.*s.new", ID_SIZE, name);

@@ -15,6 +15,15 @@ bool making_cancel(struct service *s, uint32_t number);
 
 void makings_done(struct service *s);
 
+/*
+ * copying.c: copies of workspaces, by a child each. The same answers: GONE, also where it is
+ * cancelled, or FAILED. names: from and to.
+ */
+int copying_start(struct service *s, uint32_t number, const char (*names)[ID_SIZE], size_t n,
+		  struct cay_error *err);
+bool copying_cancel(struct service *s, uint32_t number);
+void copyings_done(struct service *s);
+
 /* Removes workspaces: these; all but these. */
 void making_discard(struct service *s, const char (*names)[ID_SIZE], size_t n);
 void making_sweep(struct service *s, const char (*names)[ID_SIZE], size_t n);

@@ -205,7 +205,8 @@ static int with_guest(struct service *s, const struct service_request *q, const 
 	struct guest *g = guest_find(s, q->island);
 	int r = 0;
 
-	if (!g && q->kind == SERVICE_KILL && making_cancel(s, q->island))
+	if (!g && q->kind == SERVICE_KILL &&
+	    (making_cancel(s, q->island) || copying_cancel(s, q->island)))
 		return 0;
 	if (!g)
 		return no_island(err);
@@ -263,6 +264,8 @@ static int obey(struct service *s, const struct service_request *q, size_t len,
 	case SERVICE_DISCARD:
 		making_discard(s, names, n_names);
 		return 0;
+	case SERVICE_COPY:
+		return copying_start(s, q->island, names, n_names, err);
 	case SERVICE_SWEEP:
 		return do_sweep(s, q, len, err);
 	case SERVICE_RUN:
@@ -282,7 +285,7 @@ static bool names_ok(const struct service_request *q, size_t len)
 	size_t n = (len - sizeof(*q)) / ID_SIZE;
 
 	for (size_t k = 0; k < n; k++)
-		if (!id_ok("sbx", names[k]))
+		if (!id_is_kept(names[k]))
 			return false;
 	return (len - sizeof(*q)) % ID_SIZE == 0;
 }
@@ -316,6 +319,7 @@ static bool flags_ok(const struct service_request *q)
 				    ORDER_CHANNEL | ORDER_AGENT,
 		[SERVICE_SWEEP] = FLAG_MORE,
 		[SERVICE_INTERRUPT] = 0,
+		[SERVICE_COPY] = 0,
 	};
 
 	return !(q->flags & ~may[q->kind]) && (!(q->flags & FLAG_PEER) || q->flags & FLAG_BARE);
@@ -361,11 +365,12 @@ static bool packet_ok(const struct service *s, const struct service_request *q, 
 {
 	bool has_plan = q->kind == SERVICE_RUN || q->kind == SERVICE_MAKE ||
 			q->kind == SERVICE_COMMAND || q->kind == SERVICE_AHEAD;
-	bool has_names = q->kind == SERVICE_DISCARD || q->kind == SERVICE_SWEEP;
+	bool has_names =
+		q->kind == SERVICE_DISCARD || q->kind == SERVICE_SWEEP || q->kind == SERVICE_COPY;
 	bool has_fds = q->kind == SERVICE_RUN || q->kind == SERVICE_COMMAND;
 
 	(void)cay_fail(err, CAY_E_INVALID, 0, "not a request");
-	if (q->kind < SERVICE_RUN || q->kind > SERVICE_INTERRUPT || !flags_ok(q) ||
+	if (q->kind < SERVICE_RUN || q->kind > SERVICE_COPY || !flags_ok(q) ||
 	    n_fds != (has_fds ? 3u : 0u) + (q->flags & FLAG_PEER ? 1u : 0u))
 		return false;
 	for (size_t n = 0; n < n_fds; n++)
@@ -516,6 +521,7 @@ static void service_done(struct service *s)
 		while (s->guests[n])
 			guest_drop(s->guests[n]);
 	makings_done(s);
+	copyings_done(s);
 	removals_done(s);
 	launcher_done(&s->launcher);
 	buf_done(&s->known);
