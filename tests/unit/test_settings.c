@@ -323,7 +323,7 @@ static void shows_origins(void **state)
 	parse(&s, "F", "[limits]\nmemory=1g\n[mounts]\nread=/a\nread=/b\n");
 	n[0] = 0;
 	settings_show(&s, count_origin, n);
-	assert_int_equal(n[0], 7 * n_limit_rows + 49);
+	assert_int_equal(n[0], 7 * n_limit_rows + 54);
 	assert_int_equal(n[1], 3);
 }
 
