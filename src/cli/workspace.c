@@ -238,7 +238,7 @@ static int run(int argc, char **argv)
 const struct verb verb_workspace = {
 	.name = "workspace",
 	.summary = "workspaces that outlive their sandboxes",
-	.usage = "list | create NAME | rm|snapshot|restore NAME [SNAPSHOT] | ...",
+	.usage = "list | create NAME | rm|snapshot|restore NAME [SNAPSHOT]",
 	.about = "A workspace with a name is kept by the daemon, and is one sandbox's at a time:\n"
 		 "cay create --workspace-name NAME. rm removes it, or one of its snapshots; reset\n"
 		 "empties it; snapshot keeps it as it is, and restore brings that back; download\n"

@@ -116,8 +116,9 @@ def test_without_an_overlay_there_is_no_layer(cay, tree, option):
 
 def test_only_a_workspace_is_an_overlay(cay, tree):
     assert cay.refused("-v", "tree:/data:overlay", "--", "true")["code"] == "invalid_request"
-    error = cay.refused("--engine", "direct", "--workspace", "tree:overlay", "--", "true")
-    assert error["code"] == "unsupported"
+    for engine in ("direct", "docker", "podman"):
+        error = cay.refused("--engine", engine, "--workspace", "tree:overlay", "--", "true")
+        assert error["code"] == "unsupported" and "overlay" in error["message"], engine
 
 
 def test_what_is_mounted_below_is_not_shown(cay, tree, root):

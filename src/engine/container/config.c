@@ -83,7 +83,7 @@ static struct json *mounts_json(const struct container_config *c)
 	add_bind(list, c->guest, CONTAINER_GUEST, true);
 	for (uint32_t n = 0; n < c->plan->n_mounts; n++)
 		add_bind(list, c->sources[n], plan_str(c->plan, c->plan->mounts[n].target),
-			 c->plan->mounts[n].access == ACCESS_READ);
+			 c->plan->mounts[n].access != ACCESS_WRITE);
 	return list;
 }
 

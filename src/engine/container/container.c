@@ -194,7 +194,7 @@ static int open_workspace(const struct plan *p, struct island_files *f, struct c
 			continue;
 		f->workspace =
 			open(plan_str(p, p->mounts[n].source), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-		f->read_only = p->mounts[n].access == ACCESS_READ;
+		f->read_only = p->mounts[n].access != ACCESS_WRITE;
 		f->as_owner = geteuid() == 0;
 		return f->workspace < 0 ? cay_fail(err, CAY_E_NOT_FOUND, errno, "the workspace")
 					: 0;

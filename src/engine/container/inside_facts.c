@@ -213,7 +213,7 @@ int inside_check_mounts(const struct plan *p, const struct wire_mount *m, struct
 					"its path was changed, or the engine has other files: it "
 					"must share this machine's, and its kernel");
 		}
-		if (p->mounts[n].access == ACCESS_READ && !(fs.f_flag & ST_RDONLY))
+		if (p->mounts[n].access != ACCESS_WRITE && !(fs.f_flag & ST_RDONLY))
 			return cay_fail(err, CAY_E_NOT_ENFORCEABLE, 0,
 					"%s can be written to in the container", target);
 	}
