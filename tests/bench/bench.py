@@ -22,6 +22,7 @@ from pathlib import Path
 import abuse
 import contexts
 import egress
+import fairness
 import images
 import serve
 import warm
@@ -57,6 +58,7 @@ SIZES = {
     "abuse_seconds": (3, 0.5),     # for each kind of bomb
     "serve_runs": (10000, 500),
     "serve_soak": (50000, 1000),
+    "fairness_seconds": (5, 2),    # alone, and beside the greedy one
     "egress_starts": (100, 20),    # one-shot, with a network and without
     "egress_runs": (400, 40),      # in the daemon, five turns of it
     "egress_rounds": (9, 3),       # of each way out
@@ -292,6 +294,12 @@ class Bench:
         except (subprocess.SubprocessError, OSError, RuntimeError) as error:
             self.skipped["serve"] = str(error)
 
+    def fairness(self):
+        try:
+            self.result["fairness"] = fairness.measure(self)
+        except (subprocess.SubprocessError, OSError, RuntimeError) as error:
+            self.skipped["fairness"] = why_failed(error)
+
     def egress(self):
         try:
             self.result["egress"] = egress.measure(self)
@@ -490,6 +498,7 @@ PARTS = {
     "density": Part(print_density, density_targets),
     "abuse": Part(abuse.print_table, abuse_targets),
     "serve": Part(serve.print_table, serve.targets_of),
+    "fairness": Part(fairness.print_table, fairness.targets_of),
     "egress": Part(egress.print_table, egress.targets_of),
     "images": Part(images.print_table, images.targets_of),
     "warm": Part(warm.print_table, warm.targets_of),
