@@ -30,6 +30,9 @@ static int take_item(void *ctx, const struct cay_ini_item *item)
 
 	if (!item->key)
 		return 0;
+	/* What the last dot is between has to be told from what it is in. */
+	if (!item->section[0] || strchr(item->key, '.'))
+		return -1;
 	return strv_addf(&s->names, "%s.%s", item->section, item->key) < 0
 		       ? -1
 		       : strv_add(&s->values, item->value);
@@ -47,8 +50,10 @@ static int read_text(const char *text, struct said *ret, struct cay_error *err)
 
 	if (line == 0)
 		return 0;
-	return line > 0 && why ? cay_fail(err, CAY_E_INVALID, 0, LIVE_NAME ":%d: %s", line, why)
-			       : no_memory(err);
+	if (line < 0)
+		return no_memory(err);
+	return cay_fail(err, CAY_E_INVALID, 0, LIVE_NAME ":%d: %s", line,
+			why ? why : "no section has such a key");
 }
 
 static size_t section_length(const char *name)
@@ -74,6 +79,14 @@ static int check_edit(const char *name, const struct strv *values, struct cay_er
 	return 0;
 }
 
+/* A line that only just fits stays one. */
+static int write_line(struct buf *ret, const char *key, const char *value)
+{
+	bool fits = strlen(key) + strlen(" = ") + strlen(value) <= INI_LINE_MAX;
+
+	return buf_printf(ret, "%s%s%s\n", key, fits ? " = " : "=", value);
+}
+
 static int write_text(const struct said *s, struct buf *ret)
 {
 	const char *section = "";
@@ -89,7 +102,7 @@ static int write_text(const struct said *s, struct buf *ret)
 		section = name;
 		len = n;
 		if (r == 0)
-			r = buf_printf(ret, "%s = %s\n", name + n + 1, s->values.items[i]);
+			r = write_line(ret, name + n + 1, s->values.items[i]);
 	}
 	return r;
 }

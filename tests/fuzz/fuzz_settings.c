@@ -4,6 +4,7 @@
 #include "base/buf.h"
 #include "core/address.h"
 #include "core/limit.h"
+#include "settings/live.h"
 #include "settings/settings.h"
 #include "spec/risk.h"
 #include "spec/version.h"
@@ -126,6 +127,31 @@ static void check_shown(const struct settings *s)
 	buf_done(&second.text);
 }
 
+static void differs(void *ctx, const char *name, const struct strv *was, const struct strv *is)
+{
+	(void)was;
+	CHECK(strcmp(name, "limits.memory") == 0);
+	CHECK(is->len == 1 && strcmp(is->items[0], "1g") == 0);
+	(*(size_t *)ctx)++;
+}
+
+/* Nothing else is changed by an edit, and the same one again changes nothing. */
+static void check_edit(const char *text)
+{
+	_cleanup_(buf_done) struct buf first = BUF(8 << 20), second = BUF(8 << 20);
+	_cleanup_(strv_done) struct strv values = {0};
+	struct cay_error err;
+	size_t n = 0;
+
+	CHECK(strv_add(&values, "1g") == 0);
+	if (live_edit(text, "limits.memory", &values, &first, &err) < 0)
+		return;
+	CHECK(live_diff(text, buf_str(&first), differs, &n) == 0 && n <= 1);
+	CHECK(live_edit(buf_str(&first), "limits.memory", &values, &second, &err) == 0);
+	n = 0;
+	CHECK(live_diff(buf_str(&first), buf_str(&second), differs, &n) == 0 && n == 0);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct input in = INPUT(data, size);
@@ -133,6 +159,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct settings s;
 	struct cay_error err = {0};
 
+	check_edit(text);
 	settings_init(&s);
 	if (settings_parse(&s, "file", text, &err) < 0)
 		CHECK(err.code == CAY_E_INVALID && strncmp(err.text, "file:", 5) == 0);
