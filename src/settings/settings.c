@@ -269,10 +269,11 @@ static int keep_origin(struct target *t, const char *section, const char *key, s
 static int set_value(struct target *t, const struct section *sec, size_t i, const char *value,
 		     void *base, ssize_t *ret_index)
 {
-	const struct limit_row *limit = &limit_rows[i - sec->n_rows];
+	const struct limit_row *limit;
 
 	if (i < sec->n_rows)
 		return value_set(base, &sec->rows[i], value, ret_index, t->err);
+	limit = &limit_rows[i - sec->n_rows];
 	return value_set_limit(limits_of(base, sec), limit, may_be_zero(sec, limit), value, t->err);
 }
 
