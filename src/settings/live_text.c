@@ -79,12 +79,13 @@ static int check_edit(const char *name, const struct strv *values, struct cay_er
 	return 0;
 }
 
-/* A line that only just fits stays one. */
+/* A line that only just fits stays one, and what begins as a comment would is a value. */
 static int write_line(struct buf *ret, const char *key, const char *value)
 {
-	bool fits = strlen(key) + strlen(" = ") + strlen(value) <= INI_LINE_MAX;
+	bool apart = strlen(key) + strlen(" = ") + strlen(value) <= INI_LINE_MAX &&
+		     value[0] != '#' && value[0] != ';';
 
-	return buf_printf(ret, "%s%s%s\n", key, fits ? " = " : "=", value);
+	return buf_printf(ret, "%s%s%s\n", key, apart ? " = " : "=", value);
 }
 
 static int write_text(const struct said *s, struct buf *ret)
