@@ -10,7 +10,6 @@ HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 sys.path[:0] = [str(HERE), str(HERE.parent / "serve"), str(HERE.parent / "integration"),
                 str(HERE.parent / "warm"), str(ROOT / "sdk" / "python")]
-sys.dont_write_bytecode = True
 
 from fixtures import *  # noqa: E402, F401, F403: by the path above
 from maker import Maker  # noqa: E402

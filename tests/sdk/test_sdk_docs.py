@@ -1,5 +1,6 @@
 """The snippets of the SDKs' pages and their examples run as they stand, and print what the page says."""
 
+import asyncio
 import os
 import pathlib
 import re
@@ -62,6 +63,7 @@ def test_tools_answer_nonsense_with_words(here, monkeypatch):
     session = langchain_tool.PythonSession()
     try:
         assert "NameError" in session.invoke({"code": "nothing"})
+        assert asyncio.run(session.ainvoke({"code": "6 * 7"})) == "42"
     finally:
         session.close()
     assert session.invoke({"code": "1"}).startswith("[")

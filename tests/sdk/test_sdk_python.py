@@ -1,10 +1,13 @@
 """The Python SDK: what it asks a daemon for, and what becomes of the answers."""
 
+import importlib
 import json
 import os
 import pathlib
 import re
+import signal
 import subprocess
+import sys
 import threading
 
 import pytest
@@ -305,6 +308,25 @@ def test_results_show_themselves_in_notebooks_without_what_runs_there(here):
     assert set(bundle.trust()._repr_mimebundle_()) == set(bundle)
     assert set(result._repr_mimebundle_()) == {"text/plain", "image/png"}
     assert bundle._repr_mimebundle_(include={"text/plain"}) == {"text/plain": "plain"}
+
+
+def test_a_notebook_takes_them(here):
+    formatters = importlib.import_module("IPython.core.formatters")
+    result = cay.run(PICTURE, rich=True)
+    shown, _ = formatters.DisplayFormatter().format(result.results[-1])
+    assert set(shown) == {"text/plain", "image/png"} and shown["text/plain"] == "plain"
+    assert "text/html" in formatters.DisplayFormatter().format(result.results[-1].trust())[0]
+
+
+def test_ctrl_c_cancels_the_program(here):
+    code = "import cay; cay.run(command='sleep 60')"
+    with subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True,
+                          env={**os.environ, "PYTHONPATH": str(ROOT / "sdk" / "python")}) as process:
+        client = cay.Client()
+        wait_until(lambda: any(r["status"] == "running" for r in client.list_runs()), 20, "its start")
+        process.send_signal(signal.SIGINT)
+        assert "KeyboardInterrupt" in process.communicate(timeout=20)[1]
+    wait_until(lambda: all(r["status"] != "running" for r in client.list_runs()), 20, "its end")
 
 
 def test_a_terminal(sandbox):

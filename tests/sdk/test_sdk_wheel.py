@@ -68,6 +68,31 @@ def test_one_install_is_all(name, wheel, daemon, tmp_path):
     assert run(where / "cay", "run", "--cold", "-c", "print(1)", env={**clean, "CAY_CONFIG": str(empty)}) == "1\n"
 
 
+TYPED = """
+import cay
+async def main() -> None:
+    result: cay.SandboxResult = await cay.arun("1", memory="64m", timeout=3, files={"a": b"b"})
+    sandbox: cay.AsyncSandbox = await cay.AsyncSandbox.create(ttl=60)
+    data: bytes = await sandbox.files.read("a")
+    names: list[str] = [event.name async for event in sandbox.stream(command="ls")]
+size: int = cay.Sandbox.create().files.write("a", "b").size
+"""
+
+
+def test_its_types(tmp_path):
+    def check(*what):
+        return subprocess.run(["/usr/bin/python3", "-m", "mypy", "--strict", "--cache-dir", tmp_path / "cache",
+                               "--enable-incomplete-feature=Unpack", *what], capture_output=True, text=True,
+                              env={**os.environ, "MYPYPATH": str(SDK)}, cwd=tmp_path)
+    if "No module named" in check("--version").stderr:
+        must_work("no mypy")
+    assert check(SDK / "cay").returncode == 0, check(SDK / "cay").stdout
+    (tmp_path / "right.py").write_text(TYPED)
+    assert check("right.py").returncode == 0, check("right.py").stdout
+    (tmp_path / "wrong.py").write_text(TYPED + "cay.run(memroy='64m')\ncay.run(timeout=[])\nx: int = cay.run('').stdout\n")
+    assert check("wrong.py").stdout.count("wrong.py:") == 3, check("wrong.py").stdout
+
+
 def test_the_sdist_makes_a_package_of_the_library_alone(tmp_path):
     code = "import cay_build, sys; print(cay_build.build_sdist(sys.argv[1]))"
     name = run(sys.executable, "-c", code, tmp_path, env={**os.environ, "PYTHONPATH": str(SDK / "backend")}).strip()

@@ -1,7 +1,7 @@
 """A tool in LangChain's manner: a session with a workspace and an interpreter that remembers.
 
-With langchain-core installed, `as_langchain_tool(session)` is a StructuredTool; without it the session itself has
-what such a tool has: name, description, args_schema and invoke().
+It has what such a tool has: name, description, args_schema, invoke() and ainvoke(). No package of LangChain's is
+needed for that.
 """
 
 from typing import Any, Dict, Optional
@@ -40,13 +40,6 @@ class PythonSession:
 
     def close(self) -> None:
         self.sandbox.kill()
-
-
-def as_langchain_tool(session: PythonSession) -> Any:
-    from langchain_core.tools import StructuredTool
-
-    return StructuredTool.from_function(lambda code: session.invoke({"code": code}), name=session.name,
-                                        description=session.description, args_schema=session.args_schema)
 
 
 if __name__ == "__main__":

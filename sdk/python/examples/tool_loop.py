@@ -1,10 +1,7 @@
 """A loop in OpenAI's manner: the model asks for tools until it has an answer.
 
 `complete` is the only thing that knows a model: messages and tools in, a message out, as chat completions have
-them. Here it is scripted; with a real one it is
-
-    lambda messages, tools: openai.OpenAI().chat.completions.create(
-        model=..., messages=messages, tools=tools).choices[0].message.model_dump()
+them. Here it is scripted.
 """
 
 import json
