@@ -4,8 +4,8 @@ import contextlib
 import io
 import os
 import signal
+import sqlite3
 import tarfile
-import time
 
 import pytest
 
@@ -198,3 +198,31 @@ def test_cay_workspace(cli, daemon, tmp_path):
         wait_until(lambda: cli("workspace", "rm", "typed").rc == 0, 20, "its end")
     for args in ((), ("nosuch",), ("rm",), ("snapshot", "typed"), ("list", "x"), ("create", "a", "b")):
         assert cli("workspace", *args).rc == OURS, args
+
+
+# How long, and by whom
+
+def test_those_that_nobody_uses_go(make_daemon):
+    """[workspaces] keep_days: by when a sandbox last had it."""
+    daemon = make_daemon("root", "[workspaces]\nkeep_days = 2\nsize = 10m\n")
+    for name in ("old", "new"):
+        daemon.post("/v1/workspaces", {"name": name}).ok(201)
+        fill(daemon, "echo 1 > f", name)
+    daemon.post(url("/snapshots", "old"), {"name": "s"}).ok(201)
+    daemon.stop()
+    with contextlib.closing(sqlite3.connect(next(daemon.state.rglob("*.db")))) as db, db:
+        assert db.execute("UPDATE workspaces SET last_used = last_used - 3 * 86400000 WHERE name = 'old'").rowcount == 1
+    daemon.start()
+    wait_until(lambda: [w["name"] for w in daemon.get("/v1/workspaces").ok()["workspaces"]] == ["new"], 30, "its end")
+    wait_until(lambda: len(images(daemon)) == 1, 20, "the end of its images")
+
+
+def test_an_ordinary_users_are_directories(make_daemon):
+    daemon = make_daemon("user", "[workspaces]\nsize = 10m\n")
+    daemon.post("/v1/workspaces", {"name": "w"}).ok(201)
+    fill(daemon, "echo 1 > f")
+    assert fill(daemon, "cat f") == "1\n"
+    daemon.post(url("/snapshots"), {"name": "s"}).refused(422, "unsupported")
+    daemon.post(url("/reset")).ok()
+    assert fill(daemon, "ls") == ""
+    assert daemon.delete(url()).status == 204
