@@ -20,6 +20,7 @@
 #include "cli/spec_options.h"
 #include "core/result.h"
 #include "engine/container/choose.h"
+#include "engine/container/survey.h"
 #include "engine/engine.h"
 #include "image/choose.h"
 #include "image/images.h"
@@ -258,8 +259,9 @@ static int decide_script(struct run_options *q, struct run_files *f, struct cay_
 	return s->kind == SPEC_CODE ? script_of_code(s, &f->script, err) : 0;
 }
 
-static void describe(const struct decision *decision, const struct runtime *rt, const char *image,
-		     const struct plan *p, struct result *ret)
+static void describe(const struct run_options *q, const struct decision *decision,
+		     const struct runtime *rt, const char *image, const struct plan *p,
+		     struct result *ret)
 {
 	bool container = p->engine != 0;
 
@@ -269,7 +271,9 @@ static void describe(const struct decision *decision, const struct runtime *rt, 
 		ret->image = strdup(image);
 	}
 	ret->decision = *decision;
-	ret->engine_reason = strdup(container ? "asked for by name" : decision_reason(decision));
+	ret->engine_reason = strdup(q->auto_reason[0] ? q->auto_reason
+				    : container       ? "asked for by name"
+						      : decision_reason(decision));
 	if (rt) {
 		ret->language = strdup(rt->language->name);
 		ret->version = rt->version[0] ? strdup(rt->version) : NULL;
@@ -355,7 +359,7 @@ static int carry_out(struct run_options *q, const struct settings *settings,
 	run.sink = output_sink(&out);
 	run_files_attach(files, &run, &res);
 	r = engine_run(engine, &run, &res, err);
-	describe(decision, rt, on->name, plan, &res);
+	describe(q, decision, rt, on->name, plan, &res);
 	if (r == 0 && !engine->sandboxed && !q->direct)
 		cli_say("ran without a sandbox (%s)", decision->why);
 	if (r == 0)
@@ -402,34 +406,72 @@ static int choose(struct run_options *q, const struct settings *s, struct image_
 	return image_choose(s, &q->spec, ret, rt, err);
 }
 
-static int run_request(struct run_options *q, struct cay_error *err)
+/* By the spec's engine, which may be ENGINE_AUTO: then it is what policy comes to. */
+static int attempt(struct run_options *q, const struct settings *settings, struct cay_error *err)
 {
-	_cleanup_(settings_done) struct settings settings = {0};
 	_cleanup_(run_files_done) struct run_files files = {0};
 	_cleanup_(run_changes_done) struct run_changes changes = RUN_CHANGES_NONE;
 	_cleanup_(image_choice_done) struct image_choice on = {0};
 	struct decision decision;
 	struct runtime rt;
 	bool has_runtime = q->spec.kind != SPEC_ARGV;
+
+	if (decide(q, settings, &decision, err) < 0 || choose(q, settings, &on, &rt, err) < 0)
+		return -1;
+	if (run_files_init(&files, &q->spec, settings, q->json, err) < 0 ||
+	    run_changes_init(&changes, q, settings, err) < 0)
+		return -1;
+	files.changes = changes.asked ? &changes : NULL;
+	if (decide_script(q, &files, err) < 0)
+		return -1;
+	return carry_out(q, settings, &decision, has_runtime ? &rt : NULL, &on, &files, err);
+}
+
+/*
+ * Where the native engine can't enforce all that was asked for, nothing has begun, and who named
+ * none gets one that may: Podman, else Docker, where they are. r: how it went by the native one.
+ */
+static int attempt_others(struct run_options *q, const struct settings *settings, int r,
+			  struct cay_error *err)
+{
+	static const enum spec_engine others[] = {ENGINE_PODMAN, ENGINE_DOCKER};
+	struct cay_error first = *err;
+
+	for (size_t i = 0; i < ARRAY_LEN(others) && r < 0 && err->code == CAY_E_NOT_ENFORCEABLE;
+	     i++) {
+		if (!survey_is_there(others[i], settings))
+			continue;
+		q->spec.engine = others[i];
+		(void)snprintf(q->auto_reason, sizeof(q->auto_reason), "auto: not native, as %s",
+			       first.text);
+		r = attempt(q, settings, err);
+	}
+	if (r < 0 && err->code == CAY_E_NOT_ENFORCEABLE)
+		*err = first;
+	return r;
+}
+
+static int run_request(struct run_options *q, struct cay_error *err)
+{
+	_cleanup_(settings_done) struct settings settings = {0};
+	bool automatic = q->spec.engine == ENGINE_AUTO;
 	int code = 0, r;
 
 	settings_init(&settings);
+	q->auto_reason[0] = '\0';
 	if (run_language_choose(&q->spec, err) < 0 || pass_place(&q->spec, err) < 0)
 		return -1;
 	r = run_remote(q, &code, err);
 	if (r <= 0)
 		return r < 0 ? -1 : code;
-	if (settings_load(&settings, err) < 0 || decide(q, &settings, &decision, err) < 0)
+	if (settings_load(&settings, err) < 0)
 		return -1;
-	if (choose(q, &settings, &on, &rt, err) < 0)
-		return -1;
-	if (run_files_init(&files, &q->spec, &settings, q->json, err) < 0 ||
-	    run_changes_init(&changes, q, &settings, err) < 0)
-		return -1;
-	files.changes = changes.asked ? &changes : NULL;
-	if (decide_script(q, &files, err) < 0)
-		return -1;
-	return carry_out(q, &settings, &decision, has_runtime ? &rt : NULL, &on, &files, err);
+	r = attempt(q, &settings, err);
+	if (r < 0 && automatic && err->code == CAY_E_NOT_ENFORCEABLE)
+		r = attempt_others(q, &settings, r, err);
+	if (automatic)
+		q->spec.engine = ENGINE_AUTO; /* for the next one of --watch */
+	return r;
 }
 
 /* A whole run, its error told; returns the exit code. */

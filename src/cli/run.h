@@ -13,7 +13,8 @@ struct run_options {
 	const char *sandbox; /* NULL: on an island of its own */
 	const char *wait;    /* NULL: it was not said */
 	bool code_from_stdin;
-	bool direct; /* that engine was asked for by name */
+	bool direct;           /* that engine was asked for by name */
+	char auto_reason[640]; /* why none but this engine will do, where nobody named it; or "" */
 	bool json, dry_run, output_limited, watch;
 	bool diff, apply; /* of a workspace that is an overlay: show changes, bring them back */
 };

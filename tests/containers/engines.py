@@ -26,6 +26,7 @@ class Engine:
     name: str
     socket: str
     client: list  # docker -H …
+    brought: set = dataclasses.field(default_factory=set)
 
     def call(self, *words, **more):
         return subprocess.run([*self.client, *words], capture_output=True, check=True, **more).stdout
@@ -52,8 +53,10 @@ class Engine:
                     os.kill(int(cmdline.parent.name), signal.SIGKILL)
 
     def bring(self, name, tar):
-        """An image out of a root's tar."""
-        self.call("import", "-", name, input=tar)
+        """An image out of a root's tar, once."""
+        if name not in self.brought:
+            self.call("import", "-", name, input=tar)
+            self.brought.add(name)
 
 
 @contextlib.contextmanager

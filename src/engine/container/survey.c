@@ -131,3 +131,12 @@ void survey_engine(enum spec_engine engine, const struct settings *s, struct sur
 	else if (ret->usable && ret->rootless)
 		add_lack(ret, "a network (rules for one need an engine of root's)");
 }
+
+bool survey_is_there(enum spec_engine engine, const struct settings *s)
+{
+	_cleanup_(docker_freep) struct docker *d = NULL;
+	struct docker_place place;
+	struct cay_error err;
+
+	return place_find(engine, s, &place, &err) == 0 && docker_open(&place, &d, &err) == 0;
+}

@@ -23,3 +23,6 @@ struct survey {
 
 /* ENGINE_DOCKER or ENGINE_PODMAN. Takes as long as the engine does, up to half a minute. */
 void survey_engine(enum spec_engine engine, const struct settings *s, struct survey *ret);
+
+/* Whether it may be used and answers; an engine that systemd starts when it is asked is started. */
+bool survey_is_there(enum spec_engine engine, const struct settings *s);
