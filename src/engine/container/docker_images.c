@@ -8,7 +8,8 @@
 #include <string.h>
 
 #define PATH_MAX_BYTES ((size_t)4 << 10)
-#define PULL_IDLE_MS   180000 /* without a word: a layer that is unpacked says little */
+#define HEADER_MAX     ((size_t)30 << 10) /* of the head of a request */
+#define PULL_IDLE_MS   180000             /* without a word: a layer that is unpacked says little */
 
 static int too_long(const char *what, int why, struct cay_error *err)
 {
@@ -113,7 +114,7 @@ int docker_image_pull(struct docker *d, const char *name, const char *auth, dock
 		      void *ctx, struct cay_error *err)
 {
 	_cleanup_(buf_done) struct buf path = BUF(PATH_MAX_BYTES);
-	_cleanup_(buf_done) struct buf header = BUF(PATH_MAX_BYTES);
+	_cleanup_(buf_done) struct buf header = BUF(HEADER_MAX);
 	struct docker_ask ask = {
 		.method = "POST", .timeout_ms = PULL_IDLE_MS, .what = "pull the image"};
 	struct puller p = {.docker = d, .fn = fn, .ctx = ctx};

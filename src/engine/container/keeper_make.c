@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "engine/container/config.h"
 #include "engine/container/docker_images.h"
+#include "engine/container/docker_login.h"
 #include "image/naming.h"
 
 #include <errno.h>
@@ -14,6 +15,8 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#define AUTH_MAX ((size_t)48 << 10)
 
 /*
  * A host path is opened, and what was opened is judged. The engine gets the path that the kernel
@@ -56,6 +59,7 @@ static void no_progress(void *ctx _unused_, const struct docker_pull *p _unused_
 /* By the name that people say, as engines have their own idea of what that is in full. */
 static int find_image(struct keeper *k, struct json **ret, struct cay_error *err)
 {
+	_cleanup_(buf_done) struct buf auth = BUF(AUTH_MAX);
 	const char *full = plan_container_image(k->plan);
 	char name[IMAGE_REF_SIZE];
 
@@ -66,7 +70,9 @@ static int find_image(struct keeper *k, struct json **ret, struct cay_error *err
 		return -1;
 	if (!k->config->may_pull)
 		return cay_hint(err, "pull it first, or let cay do it: [images] pull = missing");
-	if (docker_image_pull(k->docker, full, NULL,
+	if (docker_login(full, &auth, err) < 0)
+		return -1;
+	if (docker_image_pull(k->docker, full, auth.len > 0 ? buf_str(&auth) : NULL,
 			      k->config->pulled ? k->config->pulled : no_progress, k->config->ctx,
 			      err) < 0)
 		return -1;
