@@ -17,6 +17,7 @@
 #include "api/runs.h"
 #include "api/runtimes.h"
 #include "api/sandboxes.h"
+#include "api/scopes.h"
 #include "api/settings.h"
 #include "api/terminal.h"
 #include "api/workspace.h"
@@ -41,6 +42,8 @@ const struct route *const api_routes[] = {
 	&route_sandbox_pause,
 	&route_sandbox_resume,
 	&route_sandbox_run,
+	&route_scope_list,
+	&route_scope_end,
 	&route_context_list,
 	&route_context_get,
 	&route_context_delete,

@@ -24,11 +24,16 @@ int run_decide(const struct api *api, const struct run_ask *ask, struct decision
 	struct mode_answer a;
 
 	if (ask->on) { /* a live sandbox is one, whatever the mode */
-		*ret = mode_decision_live(&s, &ask->on->body->spec, NULL);
+		*ret = mode_decision_live(&s, &ask->on->body->spec, ask->on->body->scope);
 		return 0;
 	}
+	q.scope = ask->body->scope;
 	if (mode_decide(&q, &a, err) < 0)
 		return -1;
+	if (q.scope) {
+		*ret = mode_decision(&a, &s, spec, ask->body->scope);
+		return 0;
+	}
 	spec->engine = a.engine;
 	*ret = mode_decision(&a, &s, spec, NULL);
 	return a.engine == ENGINE_DIRECT ? mode_check_direct(ask->body, err) : 0;

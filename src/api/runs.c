@@ -10,6 +10,7 @@
 #include "api/run_dry.h"
 #include "api/run_history.h"
 #include "api/sandboxes.h"
+#include "api/scopes.h"
 #include "base/attr.h"
 #include "base/buf.h"
 #include "base/clock.h"
@@ -83,6 +84,8 @@ static void entry_free(struct run_entry *e)
 	}
 	run_unwait(e);
 	free_job(e);
+	if (e->held)
+		sandbox_release(e->held);
 	job_order_done(&e->order);
 	request_body_free(e->body);
 	run_stream_done(&e->stream);
@@ -171,10 +174,11 @@ static void account(struct run_entry *e, const struct result *res)
 {
 	struct api *api = e->runs->api;
 	const struct run_record *r = &e->record;
-
 	/* A sandbox's is counted as a whole: what it leaves running, and terminals, too. */
+	bool is_in = e->on && owner_is(&e->on->owner, &r->owner);
+
 	if (e->counted)
-		quota_end_run(api->quota, &r->owner, e->on ? 0 : r->cpu_ms, clock_now_ms());
+		quota_end_run(api->quota, &r->owner, is_in ? 0 : r->cpu_ms, clock_now_ms());
 	if (e->counted)
 		runs_serve(api->runs);
 	metrics_run(api->metrics, r, res ? result_start(res) : NULL);
@@ -373,6 +377,13 @@ static int check(struct api *api, const struct run_ask *ask, struct decision *re
 	return tier_check_limits(&ask->body->spec, &settings, err);
 }
 
+/* A scope's sandbox may not idle out while a run waits that was promised it. */
+static void hold(struct run_entry *e, struct sandbox *s)
+{
+	sandbox_hold(s);
+	e->held = s;
+}
+
 /* It begins, or waits for that. */
 static int set_out(struct api *api, struct run_entry *e, const struct run_ask *ask,
 		   struct cay_error *err)
@@ -382,16 +393,17 @@ static int set_out(struct api *api, struct run_entry *e, const struct run_ask *a
 	return promise(api, e, err);
 }
 
-struct run_entry *run_start(struct api *api, const struct run_ask *ask, int64_t *ret_retry_s,
+struct run_entry *run_start(struct api *api, const struct run_ask *asked, int64_t *ret_retry_s,
 			    struct cay_error *err)
 {
-	const struct owner *o = &ask->caller->viewer.owner;
+	const struct owner *o = &asked->caller->viewer.owner;
+	struct run_ask with = *asked, *ask = &with;
 	struct run_entry *e = NULL;
 	struct decision decision;
 	uint64_t wait_ms;
 
 	*ret_retry_s = 1;
-	if (check(api, ask, &decision, err) < 0 ||
+	if (check(api, ask, &decision, err) < 0 || scope_enter(api, ask, err) < 0 ||
 	    run_admit(api, ask, &wait_ms, ret_retry_s, err) < 0) {
 		request_body_free(ask->body);
 		return NULL;
@@ -402,6 +414,8 @@ struct run_entry *run_start(struct api *api, const struct run_ask *ask, int64_t 
 		(void)cay_fail(err, CAY_E_INTERNAL, ENOMEM, "start the run");
 	} else {
 		e->wait_ms = wait_ms;
+		if (ask->body->scope)
+			hold(e, ask->on);
 		e->counted = wait_ms == 0;
 		e->decision = decision;
 		if (set_out(api, e, ask, err) == 0) {
@@ -500,9 +514,15 @@ static int answer_dry(struct exchange *x, struct run_ask *ask, struct cay_error 
 	char user[USER_SIZE] = "";
 	int r;
 
-	if (check(api_of(x), ask, &decision, err) < 0) {
+	if (check(api_of(x), ask, &decision, err) < 0 ||
+	    scope_enter_dry(api_of(x), ask, &decision, &j, err) < 0) {
 		request_body_free(ask->body);
 		return -1;
+	}
+	if (j) {
+		request_body_free(ask->body);
+		exchange_respond_json(x, 200, j);
+		return 0;
 	}
 	r = make_order(api_of(x), ask, &decision, &order, err);
 	if (r == 0 && !order.engine->sandboxed)

@@ -23,6 +23,7 @@ struct run_entry {
 	struct runs *runs;
 	struct job *job;          /* NULL: it has not begun */
 	struct sandbox *on;       /* from its beginning on */
+	struct sandbox *held;     /* of its scope; NULL */
 	struct run_record record; /* as far as it is known before the end */
 	char sandbox[ID_SIZE];    /* what record.sandbox points to */
 	char message[sizeof(((struct result *)0)->message) + 64];

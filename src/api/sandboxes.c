@@ -213,6 +213,13 @@ static void sandbox_create_handle(struct exchange *x)
 		exchange_fail(x, &err);
 		return;
 	}
+	if (body->scope) {
+		request_body_free(body);
+		(void)cay_fail(&err, CAY_E_INVALID, 0, "scope: goes with a run");
+		(void)cay_hint(&err, "the first run with a scope makes its sandbox");
+		exchange_fail(x, &err);
+		return;
+	}
 	if (body->dry_run) {
 		answer_dry(x, body);
 		return;

@@ -29,13 +29,14 @@ static int add_row(struct table *t, const struct json *s, struct cay_error *err)
 {
 	int64_t now_ms = clock_wall_ms();
 	char created[24], used[24], expires[24];
-	const char *cells[6];
+	const char *cells[7];
 
 	cells[0] = json_str(json_get(s, "id"));
 	cells[1] = json_str(json_get(s, "name"));
 	cells[2] = json_str(json_get(s, "state"));
 	cells[3] = age(json_int(json_get(s, "created")), now_ms, created);
 	cells[4] = age(json_int(json_get(s, "last_used")), now_ms, used);
+	cells[6] = json_str(json_get(s, "scope"));
 	cells[5] = age(now_ms, json_int(json_get(s, "expires")), expires);
 	for (size_t i = 0; i < ARRAY_LEN(cells); i++)
 		if (table_add(t, cells[i], err) < 0)
@@ -45,7 +46,8 @@ static int add_row(struct table *t, const struct json *s, struct cay_error *err)
 
 static int print(const struct json *list, struct cay_error *err)
 {
-	static const char *const title[] = {"ID", "NAME", "STATE", "CREATED", "USED", "ENDS IN"};
+	static const char *const title[] = {"ID",   "NAME",    "STATE", "CREATED",
+					    "USED", "ENDS IN", "SCOPE"};
 	_cleanup_(table_done) struct table t = {.columns = ARRAY_LEN(title)};
 
 	for (size_t i = 0; i < ARRAY_LEN(title); i++)

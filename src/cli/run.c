@@ -117,6 +117,8 @@ static const struct option_row rows[] = {
 	{0, "sandbox", "ID", "in a live sandbox, by its id or name",
 	 OPTION_STORE(struct run_options, sandbox)},
 	{0, "wait", "TIME", "for room in a busy daemon", .set = set_wait},
+	{0, "scope", "SCOPE", "in that of session:ID, agent:ID, shared",
+	 OPTION_STORE(struct run_options, scope)},
 	{0, "json", NULL, "the result as JSON on standard output",
 	 OPTION_STORE(struct run_options, json)},
 	{0, "allow-degraded", NULL, "run even where a limit can't be enforced",

@@ -10,6 +10,7 @@
 struct run_options {
 	struct spec spec;    /* first: options that other verbs have too set it */
 	const char *code;    /* -c */
+	const char *scope;   /* NULL: none */
 	const char *sandbox; /* NULL: on an island of its own */
 	const char *wait;    /* NULL: it was not said */
 	bool code_from_stdin;

@@ -156,6 +156,8 @@ static int make_request(struct run_options *q, struct run_files *files, struct j
 		return -1;
 	if (add_stdin(q, files, j, err) < 0)
 		return -1;
+	if (q->scope && remote_request_str(j, "scope", q->scope, "--scope", err) < 0)
+		return -1;
 	*ret = take_ptr(&j);
 	return 0;
 }
@@ -211,10 +213,14 @@ int run_remote(struct run_options *q, int *ret_code, struct cay_error *err)
 {
 	_cleanup_(remote_freep) struct remote *remote = NULL;
 	const char *host = getenv("CAY_HOST"), *why = bound_here(q);
-	bool named = (host && host[0]) || q->sandbox;
+	bool named = (host && host[0]) || q->sandbox || q->scope;
 	off_t input;
 	int r;
 
+	if (q->scope && q->sandbox)
+		return cay_fail(err, CAY_E_INVALID, 0, "--scope and --sandbox: only one of them");
+	if (why && q->scope)
+		return cay_fail(err, CAY_E_INVALID, 0, "%s can't be had in a scope", why);
 	if (why && q->sandbox)
 		return cay_fail(err, CAY_E_INVALID, 0, "%s can't be had in a sandbox", why);
 	if (why && named)

@@ -639,6 +639,8 @@ static bool fits(const struct sandbox *s, const struct viewer *v, const char *wo
 
 	if (!sandbox_is_alive(s->state) || (!own && !v->all))
 		return false;
+	if (own && s->body->scope && strcmp(s->body->scope, word) == 0)
+		return true;
 	return strcmp(s->id, word) == 0 || (own && s->name && strcmp(s->name, word) == 0);
 }
 

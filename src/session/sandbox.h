@@ -114,6 +114,22 @@ void sandboxes_each(struct sandboxes *all, const struct viewer *v, sandbox_each_
 /* Whose workspace that is, by its id; also of one whose island is just ending. NULL: nobody's. */
 const struct sandbox *sandbox_with_workspace(const struct sandboxes *all, const char *id);
 
+/* The one of a scope of that owner's; NULL: there is none. */
+struct sandbox *sandbox_of_scope(struct sandboxes *all, const struct owner *owner,
+				 const char *scope);
+
+/*
+ * Whether a run that who asks for, and that names the scope of s, can have it as it is;
+ * CAY_E_CONFLICT or CAY_E_POLICY. settings: the operator's, within who's bounds.
+ */
+int sandbox_check_scope(const struct sandbox *s, const struct owner *who,
+			const struct settings *settings, const struct request_body *q,
+			struct cay_error *err);
+
+/* Something will run there: it is not idle meanwhile, and s stays valid. */
+void sandbox_hold(struct sandbox *s);
+void sandbox_release(struct sandbox *s);
+
 /* Ends it. reason: "deleted", "idle", "expired" and the like. */
 void sandbox_end(struct sandbox *s, const char *reason);
 

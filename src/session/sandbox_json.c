@@ -30,6 +30,7 @@ struct json *sandbox_json(const struct sandbox *s)
 
 	json_set_str(o, "id", s->id);
 	json_set_str(o, "name", s->name);
+	json_set_str(o, "scope", s->body->scope);
 	json_set_str(o, "state", s->unable ? "unusable" : sandbox_state_name(s->state));
 	json_set_str(o, "reason", s->unable ? s->unable->text : NULL);
 	json_set_str(o, "owner", owner_text(&s->owner, owner));

@@ -27,6 +27,10 @@ static const struct live_row {
 	{"network", NULL, LIVE_FILE, LIVE_ANY},
 	{"tier", NULL, LIVE_LESS, LIVE_ANY},
 	{"selective", NULL, LIVE_ANY, LIVE_ANY}, /* sandboxes more */
+	/* What is theirs is held to the rest as what requests ask for is. */
+	{"scope session", NULL, LIVE_ANY, LIVE_ANY},
+	{"scope agent", NULL, LIVE_ANY, LIVE_ANY},
+	{"scope shared", NULL, LIVE_ANY, LIVE_ANY},
 	{"serve", "mode", LIVE_LESS, LIVE_ANY},
 	/* These are the api's own to keep. */
 	{"serve", "max_runs", LIVE_ANY, LIVE_ANY},

@@ -57,6 +57,42 @@ static const struct row tier_rows[] = {
 	{"mounts", ROW_MOUNTS, offsetof(struct tier_settings, mounts), 0, 0, 0},
 };
 
+#define SCOPE_ROWS                                                                                 \
+	{"idle_timeout",                                                                           \
+	 ROW_TIME,                                                                                 \
+	 offsetof(struct scope_settings, idle_timeout_ms),                                         \
+	 3600 * 1000,                                                                              \
+	 365ull * 24 * 3600 * 1000,                                                                \
+	 1000},                                                                                    \
+		{"workspace", ROW_DIRECTORY, offsetof(struct scope_settings, workspace), 0, 0, 0}, \
+		{"image", ROW_IMAGE, offsetof(struct scope_settings, image), 0, 0, 0},             \
+		{"network",     ROW_NETWORK, offsetof(struct scope_settings, network),             \
+		 NETWORK_MODES, 0,           0},                                                   \
+		{"allow", ROW_RULES, offsetof(struct scope_settings, allow), 0, 0, 0},             \
+	{                                                                                          \
+		"tier", ROW_TIER, offsetof(struct scope_settings, tier), TIERS, 0, 0               \
+	}
+
+static const struct row session_rows[] = {SCOPE_ROWS};
+
+static const struct row agent_rows[] = {
+	SCOPE_ROWS,
+	{"keep", ROW_BOOL, offsetof(struct scope_settings, keep), 1, 0, 0},
+};
+
+static const struct row shared_rows[] = {
+	SCOPE_ROWS,
+	{"keep", ROW_BOOL, offsetof(struct scope_settings, keep), 0, 0, 0},
+	{"everybody", ROW_BOOL, offsetof(struct scope_settings, everybody), 0, 0, 0},
+};
+
+#define SCOPE_SECTION(text, kind, its_rows)                                                        \
+	{                                                                                          \
+		.name = text, .offset = offsetof(struct settings, scopes[kind]), .rows = its_rows, \
+		.n_rows = ARRAY_LEN(its_rows), .has_limits = true,                                 \
+		.limits_offset = offsetof(struct scope_settings, limits), .unlimited = true        \
+	}
+
 static const struct row serve_rows[] = {
 	{"settings", ROW_LIVE, offsetof(struct settings, serve_settings), LIVE_NARROW, 0, 0},
 	{"max_runs", ROW_COUNT, offsetof(struct settings, serve_max_runs), 256, 10000, 0},
@@ -133,6 +169,9 @@ const struct section sections[] = {
 	 .limits_offset = offsetof(struct tier_settings, limits),
 	 .unlimited = true,
 	 .names = SECTION_TIER},
+	SCOPE_SECTION("scope session", SCOPE_SESSION, session_rows),
+	SCOPE_SECTION("scope agent", SCOPE_AGENT, agent_rows),
+	SCOPE_SECTION("scope shared", SCOPE_SHARED, shared_rows),
 	{.name = "serve", .rows = serve_rows, .n_rows = ARRAY_LEN(serve_rows)},
 	{.name = "workspaces", .rows = workspaces_rows, .n_rows = ARRAY_LEN(workspaces_rows)},
 	{.name = "warm", .rows = warm_rows, .n_rows = ARRAY_LEN(warm_rows)},

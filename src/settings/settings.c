@@ -73,6 +73,11 @@ void settings_done(struct settings *s)
 	strv_done(&s->network_block);
 	strv_done(&s->network_addresses);
 	strv_done(&s->risks);
+	for (int k = 0; k < SCOPES; k++) {
+		free(s->scopes[k].workspace);
+		free(s->scopes[k].image);
+		strv_done(&s->scopes[k].allow);
+	}
 	strv_done(&s->serve_hosts);
 	free(s->serve_direct_user);
 	free(s->docker.socket);

@@ -12,6 +12,7 @@
 #include "core/egress.h"
 #include "core/error.h"
 #include "core/limits.h"
+#include "core/scope.h"
 #include "core/tier.h"
 #include "spec/spec.h"
 
@@ -64,6 +65,19 @@ struct tier_settings {
 	struct limits limits; /* 0: as [limits] and [maximum] have it */
 };
 
+/* [scope session], [scope agent], [scope shared]: the sandboxes of such scopes. */
+struct scope_settings {
+	struct limits limits;      /* 0: as a request or [limits] has it */
+	uint64_t idle_timeout_ms;  /* idle_timeout */
+	char *workspace;           /* workspace = DIRECTORY[:ro|rw]; NULL: scratch, or a kept one */
+	char *image;               /* image; NULL: as a request has it */
+	enum network_mode network; /* network; NETWORK_MODES: as a request has it */
+	struct strv allow;         /* allow = RULE: domains that go with it */
+	enum tier tier;            /* tier; TIERS: as a request has it */
+	bool keep;                 /* of agent and shared: its workspace outlives its island */
+	bool everybody;            /* of shared: one for all callers, not for each owner */
+};
+
 struct bounds;
 
 struct settings {
@@ -93,6 +107,7 @@ struct settings {
 	uint64_t network_idle_timeout;    /* idle_timeout: seconds */
 	struct strv risks; /* [selective] sandbox = RULE (spec/risk.h): is sandboxed, too */
 	struct tier_settings tiers[TIERS];
+	struct scope_settings scopes[SCOPES];
 	enum live_mode serve_settings; /* [serve] settings = off|narrow|full */
 	uint64_t serve_max_runs;      /* [serve] max_runs: of all callers at once; 0: not limited */
 	uint64_t serve_max_sandboxes; /* max_sandboxes: the same of live sandboxes */

@@ -10,6 +10,7 @@
 #include "spec/driver.h"
 #include "spec/fields.h"
 #include "spec/request_files.h"
+#include "spec/request_scope.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -426,11 +427,6 @@ SETTER(set_writable)
 	return 0;
 }
 
-SETTER(refuse)
-{
-	return field_later(err, "leave it out");
-}
-
 /* An interpreter that is driven runs code alone: the words of its own start are the driver's. */
 static int check_driven(const struct request_body *q, struct cay_error *err)
 {
@@ -454,10 +450,10 @@ SETTER(set_context)
 {
 	struct request_body *q = body(r);
 
-	if (r->place != REQUEST_COMMAND) {
+	if (r->place != REQUEST_COMMAND && !q->scope) {
 		(void)field_invalid(err,
 				    "only a sandbox that lives on has interpreters that remember");
-		return cay_hint(err, "create a sandbox, and run it there");
+		return cay_hint(err, "create a sandbox, and run it there; or name a scope");
 	}
 	if (field_copy(v, &q->context, err) < 0)
 		return -1;
@@ -554,7 +550,7 @@ static const struct field fields[] = {
 	{"mode", TAKES_STR, set_mode, ISLAND},
 	{"tier", TAKES_STR, set_tier, ISLAND},
 	{"trusted", TAKES_BOOL, set_trusted, ISLAND},
-	{"scope", TAKES_STR, refuse, ISLAND},
+	{"scope", TAKES_STR, request_set_scope, ISLAND},
 	{"context", TAKES_STR, set_context, PROGRAM},
 	{"rich", TAKES_BOOL, set_rich, PROGRAM},
 	{"background", TAKES_BOOL, set_background, PROGRAM},
@@ -604,7 +600,7 @@ int request_read(struct request_body *ret, enum request_place place, const struc
 		return reader_fail(&r, err);
 	if (place != REQUEST_SANDBOX && count_programs(j) == 0)
 		return not_one(err, "nothing to run");
-	return 0;
+	return place == REQUEST_RUN && ret->scope ? request_keep_place(ret, j, err) : 0;
 }
 
 static int keep_text(struct request_body *q, const char *text, size_t len, struct cay_error *err)
@@ -652,6 +648,8 @@ void request_body_done(struct request_body *q)
 	free(q->workspace);
 	free(q->context);
 	free(q->text);
+	free(q->scope);
+	free(q->place);
 	strv_done(&q->labels);
 	*q = (struct request_body){0};
 }

@@ -57,9 +57,11 @@ struct request_body {
 	struct strv labels; /* NAME=VALUE */
 	char *name;         /* NULL: none was given */
 	bool persistent;
-	char *workspace;                  /* the name of one that is kept; NULL */
-	char workspace_id[ID_SIZE];       /* once it is known; "" */
-	char *text;                       /* of one that is: the request as it came */
+	char *workspace;            /* the name of one that is kept; NULL */
+	char workspace_id[ID_SIZE]; /* once it is known; "" */
+	char *text;                 /* of one that is: the request as it came */
+	char *scope;                /* core/scope.h; NULL: none */
+	char *place; /* of a run in a scope: what it says of where it runs, as a sandbox's JSON */
 	uint64_t ttl_ms, idle_timeout_ms; /* 0: not asked for */
 };
 

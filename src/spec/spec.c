@@ -54,6 +54,26 @@ void spec_done(struct spec *s)
 	*s = (struct spec){0};
 }
 
+void spec_leave_place(struct spec *s)
+{
+	const struct limits own = {.timeout_ms = s->limits.timeout_ms,
+				   .output_bytes = s->limits.output_bytes};
+
+	for (size_t i = 0; i < s->n_mounts; i++)
+		mount_spec_done(&s->mounts[i]);
+	mount_spec_done(&s->workspace);
+	network_spec_done(&s->network);
+	free(s->image);
+	s->n_mounts = 0;
+	s->workspace = (struct mount_spec){0};
+	s->image = NULL;
+	s->limits = own;
+	s->engine = ENGINE_AUTO;
+	s->mode = MODE_UNSAID;
+	s->needs_sandbox = NULL;
+	s->has_tier = s->trusted = s->writable = s->as_root = s->allow_degraded = false;
+}
+
 static int no_memory(struct cay_error *err)
 {
 	return cay_fail(err, CAY_E_INTERNAL, ENOMEM, "read the request");

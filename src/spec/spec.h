@@ -158,6 +158,12 @@ struct spec {
 
 void spec_done(struct spec *s);
 
+/*
+ * Nothing is said any more of where it runs: no mounts, image, network and the like, and of
+ * limits only time and output, which are a command's own.
+ */
+void spec_leave_place(struct spec *s);
+
 /* "SRC:DEST[:ro|rw]" into the next mount. */
 int spec_add_mount(struct spec *s, const char *text, struct cay_error *err);
 

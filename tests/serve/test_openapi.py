@@ -243,6 +243,14 @@ def sandbox_run(api):
     api("sandbox.run", {"command": "true"}, 404, id="sbx_0000000000000000")
 
 
+def scopes(api):
+    run = api("run.create", {"command": "true", "scope": "session:described"}).json
+    assert run["policy"]["scope"] == "session:described"
+    assert run["sandbox"] in [s["id"] for s in api("scope.list").json["scopes"]]
+    api("scope.end", scope="session:described")
+    api("scope.end", scope="session:described", status=404)
+
+
 def sandbox_pause(api):
     id = made(api)
     assert api("sandbox.pause", id=id).json["state"] == "paused"
@@ -505,7 +513,7 @@ def openapi(api):
 SCENARIOS = {
     "run.create": run_create, "run.list": run_list, "run.get": run_get, "run.cancel": run_cancel,
     "run.events": run_events, "batch.create": batch_create, "sandbox.create": sandbox_create,
-    "sandbox.list": sandbox_list, "sandbox.get": sandbox_get, "sandbox.patch": sandbox_patch,
+    "scope.list": scopes, "scope.end": scopes, "sandbox.list": sandbox_list, "sandbox.get": sandbox_get, "sandbox.patch": sandbox_patch,
     "sandbox.delete": sandbox_delete, "sandbox.run": sandbox_run, "sandbox.pause": sandbox_pause,
     "sandbox.resume": sandbox_pause, "sandbox.logs": sandbox_logs, **dict.fromkeys(
         ("context.list", "context.get", "context.delete", "context.interrupt", "context.restart", "context.input"),

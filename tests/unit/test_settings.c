@@ -153,8 +153,9 @@ static void unknown_words_get_a_suggestion(void **state)
 				   "open_files, file_size";
 	static const char names[] =
 		"limits, maximum, mounts, isolation, engine, docker, podman, network, "
-		"selective, tier, serve, workspaces, warm, images, language";
-	char hint[200];
+		"selective, tier, scope session, scope agent, scope shared, serve, "
+		"workspaces, warm, images, language";
+	char hint[300];
 
 	(void)state;
 	(void)snprintf(hint, sizeof(hint), "did you mean 'memory'? keys there are: %s", keys);
@@ -318,12 +319,12 @@ static void shows_origins(void **state)
 	(void)state;
 	settings_init(&s);
 	settings_show(&s, count_origin, n);
-	assert_int_equal(n[0], 7 * n_limit_rows + 52);
+	assert_int_equal(n[0], 10 * n_limit_rows + 58);
 	assert_int_equal(n[1], 0);
 	parse(&s, "F", "[limits]\nmemory=1g\n[mounts]\nread=/a\nread=/b\n");
 	n[0] = 0;
 	settings_show(&s, count_origin, n);
-	assert_int_equal(n[0], 7 * n_limit_rows + 54);
+	assert_int_equal(n[0], 10 * n_limit_rows + 60);
 	assert_int_equal(n[1], 3);
 }
 
