@@ -19,6 +19,7 @@ import _json
 import _signal
 import _thread
 import builtins
+import io
 import os
 import sys
 from posix import dup2, fstat, getpid, read, write
@@ -28,7 +29,8 @@ VALUE_MAX = 4 << 20  # bytes of one MIME value with its type, as JSON
 CELL_MAX = 16 << 20  # of all a cell shows
 CELL_BUNDLES = 64
 PROMPT_MAX = 16 << 10  # characters
-SOURCES_MAX = 16 << 20  # characters of cells that tracebacks can quote
+SOURCES_MAX = 16 << 20  # characters of cells that tracebacks can quote, and of In
+OUT_MAX, OUT_ALL = 100, 3  # values in Out: plain ones, and any
 
 ONLY_AST, TOP_LEVEL_AWAIT = 0x400, 0x2000  # ast.PyCF_*
 COROUTINE = 0x80  # inspect.CO_COROUTINE
@@ -53,6 +55,7 @@ class State:
     sources_size = 0
     loop = None  # asyncio's, from the first cell on that awaits
     figure_formats = ["png"]
+    inputs, outputs = [""], {}  # In and Out
 
 
 def code_of(part):
@@ -163,13 +166,13 @@ class Channel:
                 return None
 
 
-def ask(prompt="", password=False):
-    """input() and getpass()."""
-    if channel.fd < 0 or not State.running or _thread.get_ident() != main_thread:
-        raise EOFError("input is only for the main thread of a cell that runs")
+def may_ask():
+    return channel.fd >= 0 and State.running and _thread.get_ident() == main_thread
+
+
+def answered(question):
     import select
-    flush()
-    channel.send({"type": "input", "prompt": str(prompt)[:PROMPT_MAX], "password": password})
+    channel.send({"type": "input", **question})
     while True:
         message = channel.receive(lambda: select.select([channel.fd], [], []))
         if message is None:
@@ -181,9 +184,57 @@ def ask(prompt="", password=False):
     return message["text"]
 
 
+def ask(prompt="", password=False):
+    """input() and getpass()."""
+    if not may_ask():
+        raise EOFError("input is only for the main thread of a cell that runs")
+    flush()
+    if not given.used:
+        return answered({"prompt": str(prompt)[:PROMPT_MAX], "password": password})
+    print(prompt, end="", flush=True)
+    line = given.text.readline()
+    if not line:
+        raise EOFError("the input has ended")
+    return line.removesuffix("\n")
+
+
 def input(prompt="", /):
     """Reads a line, which whoever runs the cell has to send."""
     return ask(prompt)
+
+
+class Given(io.RawIOBase):
+    """sys.stdin's bytes: the input that was sent with the cell, and none where there was none. Nobody is asked."""
+    name = "<stdin>"
+    used, left = False, b""
+
+    def __init__(self):
+        self.text = io.TextIOWrapper(io.BufferedReader(self), "utf-8")
+
+    def readable(self):
+        return True
+
+    def fileno(self):
+        return 0
+
+    def readinto(self, room):
+        if not self.left and may_ask():
+            try:
+                self.left = memoryview(answered({"stream": True}).encode())
+                self.used = True
+            except EOFError:
+                pass
+        count = min(len(room), len(self.left))
+        room[:count], self.left = self.left[:count], self.left[count:]
+        return count
+
+
+def give_stdin():
+    """What is left of the last cell's is not this one's."""
+    global given
+    before, given = given, Given()
+    if sys.stdin is before.text or not is_usable(getattr(sys, "stdin", None)):
+        sys.stdin = given.text
 
 
 # Results
@@ -246,15 +297,44 @@ def display(*objects, **options):
     return display_objects(objects, **options)
 
 
+def keep_input(code):
+    """In, _i and _i1, with the code as it was sent."""
+    State.inputs.append(code)
+    ns[f"_i{State.cells}"] = code
+    ns.update(zip(("_i", "_ii", "_iii"), State.inputs[-2:0:-1] + [""] * 3))
+
+
+def is_plain(value):
+    return type(value) in PLAIN and not (isinstance(value, (int, str, bytes)) and sys.getsizeof(value) > 1000)
+
+
+def keep_output(value):
+    """Out and _1, but for Out itself. What may be large is not kept alive for it."""
+    if value is State.outputs:
+        return
+    State.outputs[State.cells] = ns[f"_{State.cells}"] = value
+    kept = list(State.outputs)
+    for number in kept[:-OUT_MAX] + [n for n in kept[-OUT_MAX:-OUT_ALL] if not is_plain(State.outputs[n])]:
+        if ns.get(f"_{number}") is State.outputs.pop(number):
+            del ns[f"_{number}"]
+
+
+def get_ipython():
+    """What code expects that was written as a notebook: run_line_magic() and a few others, and no more."""
+    load("magics")
+    return shell_object
+
+
 def displayhook(value):
     """sys.displayhook while the context lives: the value of a cell's last expression."""
     if value is None:
         return
-    if type(value) in PLAIN and not (isinstance(value, (int, str, bytes)) and sys.getsizeof(value) > 1000):
+    if is_plain(value):
         publish({"text/plain": repr(value)})
     else:
         load("show")
         display_objects((value,))
+    keep_output(value)
     # Not if the user has put something else there. By id, lest this keep anything alive.
     if all(name not in ns or State.shown.get(name) == id(ns[name]) for name in ("_", "__", "___")):
         for name, older in ("___", "__"), ("__", "_"):
@@ -332,7 +412,7 @@ def restore():
         stream.restore()
     if not is_usable(getattr(sys, "stdin", None)):
         no_stdin()
-        sys.stdin = open(0, closefd=False)
+        give_stdin()
     if sys.getrecursionlimit() < 200:
         sys.setrecursionlimit(1000)
 
@@ -409,8 +489,16 @@ def remember(name, code):
     cache[name] = (len(code), None, lines, name)
     while State.sources_size > SOURCES_MAX and len(State.sources) > 1:
         oldest = next(iter(State.sources))
+        forget_input(oldest)
         State.sources_size -= sum(map(len, State.sources.pop(oldest)))
         cache.pop(oldest, None)
+
+
+def forget_input(name):
+    number = name[len("Cell In["):].partition("]")[0]
+    if name.endswith("]") and number.isdecimal() and int(number) < len(State.inputs):
+        State.inputs[int(number)] = ""
+        ns.pop(f"_i{number}", None)
 
 
 def parse(code, name):
@@ -516,7 +604,10 @@ def run(code, rich):
     State.cells += 1
     State.rich, State.bundles, State.size, State.unseen = rich, 0, 0, 0
     name = f"Cell In[{State.cells}]"
+    keep_input(code)
     remember(name, code)
+    if given.used:
+        give_stdin()
     ns.pop("__warningregistry__", None)  # a line of this cell is not the same line of an earlier one
     State.running = True
     failure = attempt(code, name)
@@ -561,9 +652,12 @@ except OSError:  # it leads a group already
     pass
 _signal.signal(_signal.SIGINT, between_cells)
 channel = Channel()
+given = Given()
+sys.stdin = given.text
 streams = Stream("stdout", 1, 1001, 241, 61), Stream("stderr", 2, 1002, 242, 62)
 os.register_at_fork(after_in_child=channel.leave)
-builtins.input, builtins.display = input, display
+builtins.input, builtins.display, builtins.get_ipython = input, display, get_ipython
+ns["In"], ns["Out"] = ns["_ih"], ns["_oh"] = State.inputs, State.outputs
 sys.displayhook = displayhook
 sys.argv = [""]
 hook_imports()

@@ -201,7 +201,8 @@ def magic_pip(line):
 
 
 def users_names():
-    return sorted(name for name in ns if not name.startswith("_"))
+    own = {"In": State.inputs, "Out": State.outputs}
+    return sorted(name for name in ns if not name.startswith("_") and ns[name] is not own.get(name, ns))
 
 
 def magic_who(line):
@@ -221,6 +222,10 @@ def magic_reset(line):
         del ns[name]
     for name in State.shown:
         ns.pop(name, None)
+    for number, value in State.outputs.items():
+        if ns.get(f"_{number}") is value:
+            del ns[f"_{number}"]
+    State.outputs.clear()
 
 
 def magic_run(line):
@@ -364,3 +369,23 @@ class Magics:
         except (TypeError, ValueError):
             pass
         print(f"Type:      {type(value).__name__}\nDocstring: {inspect.getdoc(value) or '<no docstring>'}")
+
+
+class Shell:
+    """What get_ipython() is: of IPython's, what a notebook that was saved as a program calls."""
+    user_ns = ns
+
+    def run_line_magic(self, name, line):
+        return Magics.line(name, line)
+
+    def run_cell_magic(self, name, line, cell):
+        return Magics.cell(name, line, cell)
+
+    def system(self, command):
+        Magics.command(command)
+
+    def getoutput(self, command):
+        return Magics.lines(command)
+
+
+shell_object = Shell()

@@ -3,6 +3,7 @@
 #include "base/attr.h"
 #include "base/fd.h"
 #include "base/json.h"
+#include "base/text.h"
 
 #include <errno.h>
 #include <stdint.h>
@@ -12,12 +13,13 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define CHUNK       65536
-#define TYPE_MAX    127  /* characters in a MIME type */
-#define PROMPT_MAX  4096 /* bytes; a note's, too */
-#define WHY_SIZE    160
-#define LATE_MAX    (2 * CHANNEL_MESSAGE_MAX) /* between cells */
-#define REST_CHUNKS 64                        /* more than a socket holds */
+#define CHUNK        65536
+#define TYPE_MAX     127  /* characters in a MIME type */
+#define PROMPT_MAX   4096 /* bytes; a note's, too */
+#define WHY_SIZE     160
+#define LATE_MAX     (2 * CHANNEL_MESSAGE_MAX) /* between cells */
+#define REST_CHUNKS  64                        /* more than a socket holds */
+#define STREAM_BYTES (256u << 10)
 
 void channel_close(struct channel *c)
 {
@@ -119,17 +121,33 @@ int channel_refuse(struct channel *c, const char *why)
 	return say_input(c, "error", why, strlen(why));
 }
 
-bool channel_feed(struct channel *c, struct channel_input *in)
+/* Not in the middle of a character, where it is text. */
+static bool feed_some(struct channel *c, struct channel_input *in)
+{
+	size_t len = size_min(in->len - in->at, STREAM_BYTES);
+	size_t whole = text_utf8_whole(in->data + in->at, len);
+
+	if (whole > 0 && in->at + len < in->len)
+		len = whole;
+	if (channel_answer(c, in->data + in->at, len) < 0)
+		(void)channel_refuse(c, "the input can't be sent");
+	in->at += len;
+	return true;
+}
+
+bool channel_feed(struct channel *c, struct channel_input *in, enum channel_ask what)
 {
 	const char *line = in->data + in->at, *stop;
 	size_t left = in->len - in->at, len;
 
-	if (!in->given)
+	if (!in->given && what != CHANNEL_ASK_STREAM)
 		return false;
-	if (left == 0) {
+	if (!in->given || left == 0) {
 		(void)channel_refuse(c, "the input has ended");
 		return true;
 	}
+	if (what == CHANNEL_ASK_STREAM)
+		return feed_some(c, in);
 	stop = memchr(line, '\n', left);
 	len = stop ? (size_t)(stop - line) : left;
 	in->at += len + (stop ? 1 : 0);
@@ -243,13 +261,16 @@ static const char *hear_input(struct channel *c, const struct json *m)
 {
 	char room[PROMPT_MAX];
 	const char *prompt = short_text(json_get(m, "prompt"), room);
-	const struct json *password = json_get(m, "password");
+	const struct json *password = json_get(m, "password"), *stream = json_get(m, "stream");
 
 	/* Whoever asks again has read the answer to what was asked before. */
 	if (c->waits || c->out.len > 0)
 		return "a request for input before the last was answered";
 	c->waits = true;
-	c->events->asked(c, prompt ? prompt : "", password && json_bool(password));
+	c->events->asked(c, prompt ? prompt : "",
+			 stream && json_bool(stream)       ? CHANNEL_ASK_STREAM
+			 : password && json_bool(password) ? CHANNEL_ASK_PASSWORD
+							   : CHANNEL_ASK_LINE);
 	return NULL;
 }
 

@@ -7,7 +7,8 @@
  *             {"type":"input","text":…} or {"type":"input","error":…}
  *   from it   {"type":"ready"}, once; then while a cell runs:
  *             {"type":"result","data":{MIME:…}}, {"type":"note","text":…},
- *             {"type":"input","prompt":…,"password":…}, at last {"type":"done",…}
+ *             {"type":"input","prompt":…,"password":…}, or with "stream":true for some of what was
+ *             given, without waiting for anybody; at last {"type":"done",…}
  *
  * A cell can write to the socket as well as its driver does: what comes is believed no more than
  * what a program prints. All of it is bounded, and whatever is wrong or too much ends the
@@ -33,6 +34,9 @@
 #define CHANNEL_TYPES_MAX   32 /* in one bundle */
 #define CHANNEL_INPUT_MAX   (1u << 20)
 
+/* What is asked for: a line, a line that is not shown, some of what is there. */
+enum channel_ask { CHANNEL_ASK_LINE, CHANNEL_ASK_PASSWORD, CHANNEL_ASK_STREAM };
+
 struct channel;
 struct json;
 
@@ -42,7 +46,7 @@ struct channel_events {
 	void (*shown)(struct channel *c, const struct json *bundle);
 	void (*noted)(struct channel *c, const char *text);
 	/* It waits until channel_answer() or channel_refuse(). */
-	void (*asked)(struct channel *c, const char *prompt, bool password);
+	void (*asked)(struct channel *c, const char *prompt, enum channel_ask what);
 	/* exception: or NULL. */
 	void (*done)(struct channel *c, int exit_code, const struct json *exception);
 	/* The last; the channel is closed. why: what it said that it must not; NULL: it ended. */
@@ -90,12 +94,15 @@ int channel_refuse(struct channel *c, const char *why);
 /* Takes what has come by now: its other end is gone. */
 void channel_take_rest(struct channel *c);
 
-/* Input that is there from the start, line by line. */
+/* Input that is there from the start. */
 struct channel_input {
 	bool given;
 	const char *data;
 	size_t len, at;
 };
 
-/* Answers with the next line, or that there is no more. False: none was given. */
-bool channel_feed(struct channel *c, struct channel_input *in);
+/*
+ * Answers with the next line, or some of it, or that there is no more. False: none was given, and
+ * it is a line that is asked for.
+ */
+bool channel_feed(struct channel *c, struct channel_input *in, enum channel_ask what);

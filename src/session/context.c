@@ -191,12 +191,12 @@ static void on_noted(struct channel *ch, const char *text)
 	of(ch)->cells->events->noted(of(ch)->cells, text);
 }
 
-static void on_asked(struct channel *ch, const char *prompt, bool password)
+static void on_asked(struct channel *ch, const char *prompt, enum channel_ask what)
 {
 	struct context *c = of(ch);
 	struct cell *cell = c->cells;
 
-	if (channel_feed(ch, &cell->input))
+	if (channel_feed(ch, &cell->input, what))
 		return;
 	if (!cell->waits) {
 		(void)channel_refuse(ch,
@@ -206,9 +206,9 @@ static void on_asked(struct channel *ch, const char *prompt, bool password)
 	}
 	stop_asking(c);
 	c->asks = true;
-	c->password = password;
+	c->password = what == CHANNEL_ASK_PASSWORD;
 	c->prompt = strdup(prompt);
-	cell->events->asked(cell, prompt, password);
+	cell->events->asked(cell, prompt, c->password);
 }
 
 static void on_done(struct channel *ch, int exit_code, const struct json *exception)

@@ -200,11 +200,11 @@ static void on_noted(struct channel *ch, const char *text)
 	note(ch->ctx, text);
 }
 
-static void on_asked(struct channel *ch, const char *prompt _unused_, bool password _unused_)
+static void on_asked(struct channel *ch, const char *prompt _unused_, enum channel_ask what)
 {
 	struct job *j = ch->ctx;
 
-	if (!channel_feed(ch, &j->stdin_lines))
+	if (!channel_feed(ch, &j->stdin_lines, what))
 		(void)channel_refuse(ch, "there is no input: send stdin with the code");
 }
 

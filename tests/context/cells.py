@@ -107,7 +107,9 @@ CELLS = {
     "help": "len?", "exit code": "!false\n_exit_code", "magic in a block": "for n in range(2):\n    !echo {n}", "capture": "%%capture out\nprint('x')", "captured": "out.stdout",
     # the rest
     "name of main": "__name__", "pickle": "import pickle\npickle.loads(pickle.dumps(D(2)))", "source": "import inspect\ninspect.getsource(f)",
-    "history": "_1", "out": "Out[1]", "get_ipython": "get_ipython().__class__.__name__", "warning": "import warnings\nwarnings.warn('w')",
+    "history": "_1", "out": "Out[1]", "in": "In[1], _i1", "last in": "_i, _ii", "in of a magic": "%pwd\nIn[-1]",
+    "kept out": "[1]", "more": "'more'", "out of last": "Out[max(Out)], _", "and": "'and'", "more again": "'more'",
+    "out that is let go": "[1] in Out.values()", "get_ipython": "get_ipython().__class__.__name__", "warning": "import warnings\nwarnings.warn('w')",
     "future": "from __future__ import annotations\ndef q(x: nowhere): pass\nq.__annotations__", "future kept": "def q2(x: nowhere): pass\nq2.__annotations__",
     "doc": "'''doc'''\n__doc__", "argv": "len(sys.argv)", "isatty": "sys.stdout.isatty()",
     "stdin": "sys.stdin.read()", "type of underscore": "del _; 3",
@@ -129,8 +131,11 @@ REASONS = {
         ("shell", "shell with values", "magic in a block"),
     "`%%html` and its like give no `text/plain` besides.": ("html magic",),
     "`obj?` prints; there is no pager.": ("help",),
-    "There is no history: `_`, `__` and `___`, but no `_1`, `Out`, `In`, `_i`.": ("history", "out"),
-    "There is no `get_ipython()`.": ("get_ipython",),
+    "`Out` and `_1` have the last three values, and plain ones (numbers, texts) of the last hundred: "
+    "what is large is not kept in memory for them.": ("out that is let go",),
+    "`In` has cells as they were sent.": ("in of a magic",),
+    "`get_ipython()` has `run_line_magic()`, `run_cell_magic()`, `system()`, `getoutput()` and `user_ns`, "
+    "and nothing else; IPython's own function of that name says that there is none.": ("get_ipython",),
     "`sys.argv` is `['']`.": ("argv",),
 }
 DIFFERENT = {cell: reason for reason, cells in REASONS.items() for cell in cells}

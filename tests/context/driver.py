@@ -41,6 +41,8 @@ class Ended(Exception):
 
 
 class Driver:
+    given, given_at_once = "", 1 << 16
+
     def __init__(self, argv, plain=False, env=None, cwd=None):
         """plain: cells are sent as they are, not as JSON (bash)."""
         self.plain, self.pending, self.cell, self.messages = plain, b"", Cell(), []
@@ -86,8 +88,9 @@ class Driver:
     def send(self, message):
         self.control.sendall(json.dumps(message).encode() + b"\0")
 
-    def begin(self, code, rich=True):
-        self.cell, self.messages = Cell(), []
+    def begin(self, code, rich=True, given=""):
+        """given: what sys.stdin reads."""
+        self.cell, self.messages, self.given = Cell(), [], given
         for name in self.raw:
             self.raw[name] = b""
         if self.plain:
@@ -124,6 +127,10 @@ class Driver:
             self.cell.results.append(message["data"])
         elif kind == "note":
             self.cell.notes.append(message["text"])
+        elif kind == "input" and message.get("stream"):
+            some, self.given = self.given[:self.given_at_once], self.given[self.given_at_once:]
+            self.answer(some) if some else self.refuse("the input has ended")
+            return None
         elif kind == "done":
             self.cell.exception, self.cell.exit_code = message["exception"], message["exit_code"]
         return kind
@@ -170,8 +177,8 @@ class Driver:
             setattr(self.cell, name, self.raw[name].decode(errors="replace"))
         return self.cell
 
-    def run(self, code, timeout=TIMEOUT_S):
-        self.begin(code)
+    def run(self, code, timeout=TIMEOUT_S, given=""):
+        self.begin(code, given=given)
         return self.end(timeout)
 
 

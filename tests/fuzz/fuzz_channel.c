@@ -37,13 +37,13 @@ static void on_noted(struct channel *c _unused_, const char *text)
 	      strlen(text) < 4096);
 }
 
-static void on_asked(struct channel *c, const char *prompt, bool password _unused_)
+static void on_asked(struct channel *c, const char *prompt, enum channel_ask what)
 {
 	static const char lines[] = "a\nb";
 	struct channel_input in = {.given = true, .data = lines, .len = sizeof(lines) - 1};
 
 	CHECK(seen.ready && !seen.ended && strlen(prompt) < 4096);
-	CHECK(channel_feed(c, &in) && in.at == 2);
+	CHECK(channel_feed(c, &in, what) && in.at == (what == CHANNEL_ASK_STREAM ? 3 : 2));
 }
 
 static void on_done(struct channel *c _unused_, int exit_code, const struct json *exception)

@@ -132,6 +132,18 @@ def test_events_come_as_things_happen(sandbox):
     assert got[0][1]["id"] == result["id"]
 
 
+def test_stdin_is_read_as_a_whole(sandbox, daemon):
+    text = "one\nZo\u00eb\n" + "x\u4e2d" * 300_000
+    assert value(sandbox, "import sys; s = sys.stdin.read(); s[:8], len(s)", stdin=text) == str((text[:8], len(text)))
+    assert value(sandbox, "sys.stdin.readline(), input(), sys.stdin.read()", stdin="1\n2\n3") == "('1\\n', '2', '3')"
+    assert value(sandbox, "sys.stdin.read(), sys.stdin.read()", stdin="") == "('', '')"
+    # Without it nobody is asked, also where somebody could answer.
+    name, last = list(stream(sandbox, "sys.stdin.read()"))[-1]
+    assert (name, last["results"]) == ("result", [{"text/plain": "''"}])
+    assert daemon.run("import sys; sorted(sys.stdin)", rich=True, stdin="b\na\n")["results"] == [
+        {"text/plain": "['a\\n', 'b\\n']"}]
+
+
 def test_input_is_answered_by_stdin_line_by_line(sandbox):
     r = cell(sandbox, "[input('a'), input()]", stdin="one\ntwo").ok()
     assert r["results"] == [{"text/plain": "['one', 'two']"}]
