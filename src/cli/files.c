@@ -348,6 +348,7 @@ struct walk {
 	struct owner owner;
 	const char *glob;   /* NULL: everything */
 	const char *prefix; /* "" or "/tmp/": in front of the paths given out */
+	uint64_t since_ns;  /* only what was changed after this; 0: all */
 	files_get_fn *fn;
 	void *ctx;
 	size_t n;
@@ -377,12 +378,21 @@ static int give_out(struct walk *w, const char *path, int fd, const struct stat 
 
 	if (w->n >= FILES_OUT_MAX || w->bytes + size > FILES_OUT_BYTES)
 		return cay_fail(err, CAY_E_TOO_LARGE, 0,
-				"--get %s: more than %u files or %llu bytes", w->glob,
-				FILES_OUT_MAX, (unsigned long long)FILES_OUT_BYTES);
+				"--get %s: more than %u files or %llu bytes",
+				w->glob ? w->glob : "*", FILES_OUT_MAX,
+				(unsigned long long)FILES_OUT_BYTES);
 	w->n++;
 	w->bytes += size;
 	(void)snprintf(full, sizeof(full), "%s%s", w->prefix, path);
 	return w->fn(w->ctx, full, fd, (size_t)size, err);
+}
+
+static bool is_wanted(const struct walk *w, const char *path, const struct stat *st)
+{
+	uint64_t changed =
+		(uint64_t)st->st_ctim.tv_sec * 1000000000 + (uint64_t)st->st_ctim.tv_nsec;
+
+	return (!w->since_ns || changed > w->since_ns) && glob_matches(w->glob, path);
 }
 
 static int walk_dir(struct walk *w, int dir, const char *path, int depth, struct cay_error *err)
@@ -415,7 +425,7 @@ static int walk_dir(struct walk *w, int dir, const char *path, int depth, struct
 		r = 0;
 		if (S_ISDIR(st.st_mode) && glob_may_match_below(w->glob, sub))
 			r = walk_dir(w, fd, sub, depth + 1, err);
-		else if (S_ISREG(st.st_mode) && glob_matches(w->glob, sub))
+		else if (S_ISREG(st.st_mode) && is_wanted(w, sub, &st))
 			r = give_out(w, sub, fd, &st, err);
 		if (r < 0)
 			return -1;
@@ -423,8 +433,13 @@ static int walk_dir(struct walk *w, int dir, const char *path, int depth, struct
 	return 0;
 }
 
-int files_get(const struct island_files *f, const char *glob, files_get_fn *fn, void *ctx,
-	      size_t *ret_n, struct cay_error *err)
+bool files_glob_is_new(const char *glob)
+{
+	return strcmp(glob, "*") == 0;
+}
+
+int files_get(const struct island_files *f, const char *glob, uint64_t since_ns, files_get_fn *fn,
+	      void *ctx, size_t *ret_n, struct cay_error *err)
 {
 	struct walk w = {.prefix = "", .fn = fn, .ctx = ctx};
 	int top;
@@ -438,7 +453,9 @@ int files_get(const struct island_files *f, const char *glob, files_get_fn *fn, 
 	while (strncmp(w.glob, "./", 2) == 0)
 		w.glob += 2 + strspn(w.glob + 2, "/");
 	/* "." and "/workspace" mean everything. */
-	if (*w.glob == '\0' || strcmp(w.glob, ".") == 0)
+	if (since_ns && files_glob_is_new(glob))
+		w.since_ns = since_ns;
+	if (*w.glob == '\0' || strcmp(w.glob, ".") == 0 || w.since_ns)
 		w.glob = NULL;
 	if (walk_dir(&w, top, "", 0, err) < 0)
 		return -1;

@@ -9,7 +9,9 @@
 #include "core/result.h"
 #include "engine/engine.h"
 
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /*
  * Writes one file at an island path below /workspace or /tmp ("main.py" means
@@ -38,8 +40,12 @@ typedef int files_get_fn(void *ctx, const char *path, int fd, size_t size, struc
  * Finds the regular files whose path below the workspace (or, for patterns
  * that start with /tmp/, below /tmp) matches the glob; "*" stays within one
  * directory, "**" is any number of them; neither stands for hidden names; a
- * directory's name means all that is in it. Calls
+ * directory's name means all that is in it; and "*" alone, where since_ns is not 0, all that was
+ * changed after that (clock_file_now_ns()), wherever it is. Calls
  * fn for each in order of name. *ret_n says how many there were.
  */
-int files_get(const struct island_files *f, const char *glob, files_get_fn *fn, void *ctx,
-	      size_t *ret_n, struct cay_error *err);
+int files_get(const struct island_files *f, const char *glob, uint64_t since_ns, files_get_fn *fn,
+	      void *ctx, size_t *ret_n, struct cay_error *err);
+
+/* Whether that is what a glob means. */
+bool files_glob_is_new(const char *glob);

@@ -1,6 +1,7 @@
 #include "cli/run_files.h"
 
 #include "base/attr.h"
+#include "base/clock.h"
 #include "base/fd.h"
 #include "cli/cli.h"
 #include "cli/files.h"
@@ -13,7 +14,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
+
+#define TICK_NS 500000
 
 static int open_dir(const char *path)
 {
@@ -66,6 +70,7 @@ int run_files_init(struct run_files *f, const struct spec *spec, const struct se
 	for (size_t i = 0; i < spec->get.len; i++) {
 		if (files_check_path(spec->get.items[i].from, err) < 0)
 			return cay_wrap(err, "--get");
+		f->gets_new |= files_glob_is_new(spec->get.items[i].from);
 		if (!into_result && destination_open("--get to", spec->get.items[i].to,
 						     &f->destinations[i], err) < 0)
 			return -1;
@@ -233,6 +238,17 @@ int run_files_script(struct run_files *f, struct spec *spec, struct cay_error *e
 	return find_entry(f, spec, in_place, err);
 }
 
+/* Until files that are changed now are newer than those that are there: a tick of the kernel's. */
+static uint64_t await_tick(void)
+{
+	const struct timespec some = {.tv_nsec = TICK_NS};
+	uint64_t now = clock_file_now_ns();
+
+	while (!clock_file_is_over(now))
+		(void)nanosleep(&some, NULL);
+	return now;
+}
+
 static int files_in(void *ctx, const struct island_files *files, struct cay_error *err)
 {
 	struct run_files *f = ctx;
@@ -245,9 +261,11 @@ static int files_in(void *ctx, const struct island_files *files, struct cay_erro
 		    files_put(files, fd, t->from, t->to, err) < 0)
 			return -1;
 	}
-	return f->script.data ? files_write(files, f->script.path, f->script.data, f->script.len,
-					    0644, err)
-			      : 0;
+	if (f->script.data &&
+	    files_write(files, f->script.path, f->script.data, f->script.len, 0644, err) < 0)
+		return -1;
+	f->since_ns = f->gets_new ? await_tick() : 0;
+	return 0;
 }
 
 /* One --get: where its files go. */
@@ -343,7 +361,8 @@ static int expect_one(const struct run_files *f, size_t nth, const struct island
 {
 	size_t n = 0;
 
-	if (files_get(files, f->spec->get.items[nth].from, count_file, NULL, &n, err) < 0)
+	if (files_get(files, f->spec->get.items[nth].from, f->since_ns, count_file, NULL, &n, err) <
+	    0)
 		return -1;
 	return run_files_expect(f, nth, n, err);
 }
@@ -360,7 +379,7 @@ static int files_out(void *ctx, const struct island_files *files, struct cay_err
 		g.to = &f->destinations[i];
 		if (!f->into_result && g.to->name && expect_one(f, i, files, err) < 0)
 			return -1;
-		if (files_get(files, t->from, got_file, &g, &n, err) < 0)
+		if (files_get(files, t->from, f->since_ns, got_file, &g, &n, err) < 0)
 			return -1;
 		if (n == 0)
 			cli_say("--get %s: no file matches", t->from);
@@ -372,7 +391,7 @@ void run_files_attach(struct run_files *f, struct run *run, struct result *resul
 {
 	f->result = result;
 	run->files_ctx = f;
-	if (f->script.data || f->spec->put.len > 0)
+	if (f->script.data || f->spec->put.len > 0 || f->gets_new)
 		run->files_in = files_in;
 	if (f->spec->get.len > 0 || f->changes)
 		run->files_out = files_out;

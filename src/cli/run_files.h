@@ -31,7 +31,9 @@ struct run_files {
 	struct destination destinations[SPEC_TRANSFERS_MAX];
 	bool into_result; /* --get goes into the result instead of the caller's directory */
 	struct result *result;
-	struct script script;        /* data is NULL where it is there already */
+	struct script script; /* data is NULL where it is there already */
+	bool gets_new;        /* of what is there when it begins only what changes is wanted */
+	uint64_t since_ns;    /* when that was */
 	struct run_changes *changes; /* what comes last; or NULL */
 };
 

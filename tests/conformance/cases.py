@@ -172,6 +172,10 @@ FILES = [
     Case("get nothing", sh("true", get=["nothing*"]), {"files": []}),
     Case("get after a failure", sh("echo a >a; exit 3", get=["a"]), {"exit_code": 3}),
     Case("get a link", sh("ln -s /etc/passwd l; mkfifo f; echo a >a", get=["*"]), OK),
+    Case("get what is new", sh("mkdir -p d/.h; echo a >d/.h/a; echo more >>changed; chmod 600 kept/x; echo c >c", get=["*"],
+                               files=[{"path": name, "text": "old"} for name in ("changed", "kept/x", "kept/y", "same")]),
+         OK, differs=dict.fromkeys(["docker", "podman"], ("what was put in is copied there, and so is new, too", {
+             "files": lambda first: first + [{"path": name, "size": 3, "data": "b2xk"} for name in ("kept/y", "same")]}))),
     Case("put and get", sh("echo more >>a", files=[{"path": "a", "text": "some\n"}], get=["a"]), OK),
 ]
 

@@ -84,7 +84,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	n_files = 0;
 	CHECK(nftw(top, count_one, 16, FTW_PHYS) == 0);
 	CHECK(n_files == (r == 0));
-	if (files_get(&files, glob, count_got, &got, &n, &err) == 0)
+	if (files_get(&files, glob, 0, count_got, &got, &n, &err) == 0)
 		CHECK(n == got && n <= n_files);
 	CHECK(nftw(top, remove_one, 16, FTW_DEPTH | FTW_PHYS) == 0);
 	return 0;

@@ -187,6 +187,21 @@ def test_get_everything(cay, place):
     assert {"a.txt", "b.txt", "c.bin", "d/e.txt", "d/f/g.txt"} <= set(found(place))
 
 
+def test_get_star_is_what_is_new(cay, place):
+    """As in the API: wherever it is, and not what was put in."""
+    for name in "same", "changed":
+        (place / name).write_text("old")
+    out = place / "out"
+    cay.run("--put", "same", "--put", "changed", "--get", "*:out/", "-c",
+            "import os; open('changed', 'a').write('er'); os.makedirs('.d/e'); open('.d/e/f', 'w'); open('new', 'w')").ok()
+    assert found(out) == [".d/e/f", "changed", "new"] and (out / "changed").read_text() == "older"
+    done = cay.run("--put", "same", "--get", "*", "-c", "1")
+    assert done.rc == 0 and "--get *: no file matches" in done.errors
+    (place / "script.py").write_text("open('x', 'w')")
+    cay.run("--get", "*:made/", "script.py").ok()
+    assert found(place / "made") == ["x"]
+
+
 def test_get_into_a_directory(cay, place):
     (place / "there").mkdir()
     cay.run("--get", "*.txt:there", "--get", "c.bin:made/", "-c", MAKE).ok()

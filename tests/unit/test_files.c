@@ -1,4 +1,5 @@
 /* Files that come out. */
+#include "base/clock.h"
 #include "files_support.h"
 
 /*
@@ -30,7 +31,7 @@ static void check_get(const char *glob, const char *expected)
 	struct cay_error err;
 	size_t n = 999;
 
-	if (files_get(&files, glob, take, &g, &n, &err) < 0)
+	if (files_get(&files, glob, 0, take, &g, &n, &err) < 0)
 		fail_msg("%s", err.text);
 	if (strcmp(buf_str(&g.paths), expected) != 0)
 		fail_msg("'%s' gives '%s', not '%s'", glob, buf_str(&g.paths), expected);
@@ -44,7 +45,7 @@ static void get_refused(const char *glob, enum cay_code code, const char *words)
 	struct cay_error err = {0};
 	size_t n = 999;
 
-	if (files_get(&files, glob, take, &g, &n, &err) == 0)
+	if (files_get(&files, glob, 0, take, &g, &n, &err) == 0)
 		fail_msg("'%s' gives '%.200s'", glob, buf_str(&g.paths));
 	assert_int_equal(err.code, code);
 	if (!strstr(err.text, words))
@@ -249,7 +250,7 @@ static void a_taker_can_stop(void **state)
 
 	(void)state;
 	make_tree();
-	assert_int_equal(files_get(&files, "**", take, &g, &n, &err), -1);
+	assert_int_equal(files_get(&files, "**", 0, take, &g, &n, &err), -1);
 	assert_int_equal(err.code, CAY_E_CONFLICT);
 	assert_int_equal(g.n, 2);
 	buf_done(&g.paths);
@@ -275,12 +276,38 @@ static void number_of_files_is_bounded(void **state)
 
 	(void)state;
 	make_many("ws", 0, FILES_OUT_MAX);
-	assert_int_equal(files_get(&files, "*", take, &g, &n, &err), 0);
+	assert_int_equal(files_get(&files, "*", 0, take, &g, &n, &err), 0);
 	assert_int_equal(n, FILES_OUT_MAX);
 	buf_done(&g.paths);
 	make_many("ws", FILES_OUT_MAX, FILES_OUT_MAX + 1);
 	get_refused("*", CAY_E_TOO_LARGE, "more than 10000 files");
 	check_get("10000", "10000 ");
+}
+
+static void what_is_new(void **state)
+{
+	struct got g = {.paths = BUF(1 << 20)};
+	struct cay_error err;
+	uint64_t since;
+	size_t n;
+
+	(void)state;
+	make_file("ws/old", "x");
+	make_file("ws/changed", "x");
+	since = clock_file_now_ns();
+	while (!clock_file_is_over(since))
+		(void)usleep(1000);
+	make_file("ws/changed", "y");
+	make_dir("ws/d");
+	make_dir("ws/d/.hidden");
+	make_file("ws/d/.hidden/new", "");
+	assert_int_equal(files_get(&files, "*", since, take, &g, &n, &err), 0);
+	assert_string_equal(buf_str(&g.paths), "changed d/.hidden/new ");
+	g.paths.len = 0;
+	/* Other globs mean what they say. */
+	assert_int_equal(files_get(&files, "./*", since, take, &g, &n, &err), 0);
+	assert_string_equal(buf_str(&g.paths), "changed old ");
+	buf_done(&g.paths);
 }
 
 static void bytes_are_bounded(void **state)
@@ -310,7 +337,7 @@ static void nothing_is_lost_in_deep_trees(void **state)
 	assert_int_equal(fd_create_file_at(last, "f", "x", 1, 0644), 0);
 	make_file("ws/top", "t");
 	check_get("top", "top "); /* it does not stand in the way of others */
-	r = files_get(&files, "d", take, &g, &n, &err);
+	r = files_get(&files, "d", 0, take, &g, &n, &err);
 	buf_done(&g.paths);
 	if (r == 0 && n == 0)
 		fail_msg("a file %d directories deep was left out without a word",
@@ -327,7 +354,7 @@ static void nothing_is_lost_in_wide_directories(void **state)
 
 	(void)state;
 	make_many("ws", 0, STRV_MAX + 1);
-	r = files_get(&files, "00007", take, &g, &n, &err);
+	r = files_get(&files, "00007", 0, take, &g, &n, &err);
 	buf_done(&g.paths);
 	if (r == 0 && n == 0)
 		fail_msg("a file of a directory with many was left out without a word");
@@ -371,6 +398,7 @@ int main(void)
 		TEST(order_is_by_name),
 		TEST(a_taker_can_stop),
 		TEST(number_of_files_is_bounded),
+		TEST(what_is_new),
 		TEST(bytes_are_bounded),
 		TEST(nothing_is_lost_in_deep_trees),
 		TEST(nothing_is_lost_in_wide_directories),
