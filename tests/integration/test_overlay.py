@@ -1,12 +1,14 @@
 """--workspace SRC:overlay: what a program changes is in a layer, is shown by --diff, and comes back by --apply."""
 
 import os
+import pathlib
+import shutil
 import stat
 import subprocess
 
 import pytest
 
-from support import OURS
+from support import OURS, must_work
 
 CHANGE = """
 echo new > c; echo more >> a; rm -r dd; ln -sf keep link; touch keep; mkdir -p n/m; echo q > n/m/f; chmod 755 mode
@@ -140,3 +142,28 @@ def test_a_conflict_within_one_run(cay, tree, writable):
     _, errors = program.communicate(b"\n", timeout=30)
     assert program.returncode == OURS and b"a: it was changed here since" in errors
     assert (tree / "a").read_text() == "theirs\n" and (tree / "c").read_text() == "other\n"
+
+
+@pytest.fixture
+def boxed(place, tree, root):
+    """Settings with an image of busybox alone."""
+    busybox = pathlib.Path("/bin/busybox")
+    if not busybox.exists():
+        must_work("busybox-static is not installed")
+    image = place / "image"
+    (image / "bin").mkdir(parents=True)
+    shutil.copy(busybox, image / "bin/busybox")
+    for name in ("sh", "cat", "rm", "mkdir", "ls"):
+        (image / "bin" / name).symlink_to("busybox")
+    subprocess.run(["tar", "-C", image, "-cf", place / "box.tar", "."], check=True)
+    return f"[images]\nstore = {place / 'store'}\n[mounts]\nwrite = {tree}\n"
+
+
+@pytest.mark.parametrize("options", [(), ("--writable",), ("--writable", "--user", "root")], ids=str)
+def test_on_an_image_and_on_a_layer_over_it(cay, tree, place, config, boxed, options):
+    conf = config(boxed)
+    cay("image", "import", "box", place / "box.tar", config=conf).ok()
+    done = cay.run("--image", "box", *options, "--workspace", "tree:overlay", "--diff", "--apply", "--", "/bin/sh", "-c",
+                   "cat a; echo new > c; rm -r sub; mkdir sub; ls /tmp", config=conf).ok()
+    assert done.text == "hi\n" and listed("\n".join(done.errors.splitlines()[:2])) == {"c": "added", "sub/b": "deleted"}
+    assert (tree / "c").read_text() == "new\n" and not (tree / "sub/b").exists()
