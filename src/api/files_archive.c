@@ -156,6 +156,8 @@ void file_pack_of(struct exchange *x, struct sandbox *s, bool ends)
 		return;
 	}
 	p = file_op_begin_on(x, s, ends, &packing_kind, &ask);
+	if (!p && ends)
+		sandbox_end(s, "it was made for one call");
 	if (!p)
 		return;
 	p->format = format;

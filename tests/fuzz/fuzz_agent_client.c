@@ -38,13 +38,14 @@ static void on_entry(void *ctx, const struct agent_file *f)
 	CHECK(h->ends == 0);
 	CHECK(f->type > 0 && f->type < AGENT_TYPES && f->mode <= 07777);
 	CHECK(strlen(f->target) <= AGENT_PATH_MAX && (!*f->target || f->type == AGENT_LINK));
-	if (h->ask.op == AGENT_LIST || h->ask.op == AGENT_TREE_OUT)
+	CHECK((f->change != 0) == (h->ask.op == AGENT_DIFF) && f->change <= AGENT_DELETED);
+	if (h->ask.op == AGENT_LIST || h->ask.op == AGENT_TREE_OUT || h->ask.op == AGENT_DIFF)
 		check_path(f->path, h->ask.flags & AGENT_GET);
 	else
 		CHECK(strcmp(f->path, h->ask.path) == 0);
 	h->entries++;
 	h->size = f->size;
-	if (h->ask.op == AGENT_LIST)
+	if (h->ask.op == AGENT_LIST || h->ask.op == AGENT_DIFF)
 		CHECK(h->entries <= h->ask.count);
 }
 

@@ -362,6 +362,147 @@ static void nothing_outlives_the_launcher(void **state _unused_)
 	end(1);
 }
 
+#define COPY "wsp_0123456789abcdef"
+
+static void ask_copy(uint32_t number, const char *from, const char *to)
+{
+	char names[2][ID_SIZE] = {"", ""};
+
+	(void)snprintf(names[0], ID_SIZE, "%s", from);
+	(void)snprintf(names[1], ID_SIZE, "%s", to);
+	ask((struct service_request){.kind = SERVICE_COPY, .island = number}, names, sizeof(names),
+	    NULL);
+}
+
+static void copy(uint32_t number, const char *from, const char *to)
+{
+	struct service_report r;
+
+	ask_copy(number, from, to);
+	r = client_hear();
+	assert_int_equal(r.kind, REPORT_GONE);
+	assert_int_equal(r.island, number);
+	assert_int_equal(r.status, 0);
+}
+
+/* Also over what is there; and it is a workspace like any other. */
+static void copies(void **state _unused_)
+{
+	struct stat st, copied;
+	char out[64];
+
+	make(1, FIRST);
+	(void)command(1, 1, FIRST, "echo one >f", out, sizeof(out));
+	end(1);
+	copy(2, FIRST, COPY);
+	assert_false(is_there(COPY ".new"));
+	assert_int_equal(fstatat(kept_dir, FIRST ".img", &st, 0), 0);
+	assert_int_equal(fstatat(kept_dir, COPY ".img", &copied, 0), 0);
+	assert_int_equal(st.st_size, copied.st_size);
+	assert_int_equal(copied.st_mode & 0777, 0600);
+	assert_true(copied.st_blocks * 512 < copied.st_size); /* its holes are holes */
+	make(3, FIRST);
+	(void)command(3, 1, FIRST, "echo two >f", out, sizeof(out));
+	end(3);
+	make(4, COPY);
+	(void)command(4, 1, COPY, "cat f", out, sizeof(out));
+	assert_string_equal(out, "one\n");
+	end(4);
+	copy(5, COPY, FIRST);
+	make(6, FIRST);
+	(void)command(6, 1, FIRST, "cat f", out, sizeof(out));
+	assert_string_equal(out, "one\n");
+	end(6);
+}
+
+/* For so long there is no answer; how much stands ready is none. */
+static void stays_silent(int ms)
+{
+	struct pollfd wait = {.fd = client_sock, .events = POLLIN};
+	struct service_report r;
+	size_t n_fds;
+
+	while (poll(&wait, 1, ms) > 0) {
+		assert_int_equal(msg_recv(client_sock, &r, sizeof(r), NULL, 0, &n_fds), sizeof(r));
+		assert_int_equal(r.kind, REPORT_STOCK);
+	}
+}
+
+/* Neither from nor to what an island has: it waits for its end. */
+static void no_copy_of_what_is_in_use(void **state _unused_)
+{
+	make(1, FIRST);
+	make(2, COPY);
+	end(2);
+	for (int n = 0; n < 2; n++) {
+		ask_copy(10, n ? COPY : FIRST, n ? FIRST : COPY);
+		stays_silent(100);
+		tell_end(10); /* no longer wanted */
+		assert_int_equal(client_hear().status, -1);
+	}
+	ask_copy(11, FIRST, COPY);
+	stays_silent(50);
+	end(1);
+	assert_int_equal(client_hear().kind, REPORT_GONE);
+	assert_false(is_there(COPY ".new"));
+}
+
+static void refuses_copies(void **state _unused_)
+{
+	char names[3][ID_SIZE] = {FIRST, SECOND, COPY};
+
+	for (size_t n = 0; n <= 3; n++) {
+		if (n == 2)
+			continue;
+		ask((struct service_request){.kind = SERVICE_COPY, .island = 1}, names, n * ID_SIZE,
+		    NULL);
+		assert_int_equal(client_hear().error.code, CAY_E_INVALID);
+	}
+	ask_copy(1, FIRST, FIRST);
+	assert_int_equal(client_hear().error.code, CAY_E_INVALID);
+	ask_copy(1, FIRST, "../../etc/passwd");
+	assert_int_equal(client_hear().error.code, CAY_E_INVALID);
+	ask_copy(0, FIRST, SECOND);
+	assert_int_equal(client_hear().error.code, CAY_E_INVALID);
+	ask_copy(1, FIRST, SECOND); /* nothing is there */
+	assert_int_equal(client_hear().error.code, CAY_E_CONFLICT);
+	assert_int_equal(mkdirat(kept_dir, FIRST, 0700), 0);
+	ask_copy(1, FIRST, SECOND);
+	assert_int_equal(client_hear().error.code, CAY_E_UNSUPPORTED);
+	assert_int_equal(unlinkat(kept_dir, FIRST, AT_REMOVEDIR), 0);
+	assert_int_equal(symlinkat("/etc/passwd", kept_dir, FIRST ".img"), 0);
+	ask_copy(1, FIRST, SECOND);
+	assert_int_equal(client_hear().kind, REPORT_FAILED);
+	assert_false(is_there(SECOND ".new") || is_there(SECOND ".img"));
+}
+
+/* What was there before is there after it, and what is half made does not count. */
+static void copies_and_crashes(void **state _unused_)
+{
+	char names[2][ID_SIZE] = {FIRST, COPY}, out[64];
+
+	make(1, FIRST);
+	(void)command(1, 1, FIRST, "dd if=/dev/urandom of=f bs=1M count=6 2>/dev/null", out,
+		      sizeof(out));
+	end(1);
+	copy(2, FIRST, COPY);
+	for (int n = 0; n < 10; n++) {
+		ask_copy(3, FIRST, COPY);
+		(void)usleep((unsigned)n * 300);
+		assert_int_equal(kill(client_launcher, SIGKILL), 0);
+		assert_int_equal(waitpid(client_launcher, NULL, 0), client_launcher);
+		(void)close(client_sock);
+		client_start(kept_dir, NULL, NULL);
+		assert_true(is_there(COPY ".img"));
+	}
+	ask((struct service_request){.kind = SERVICE_SWEEP}, names, sizeof(names), NULL);
+	make(4, COPY);
+	assert_false(is_there(COPY ".new"));
+	assert_int_equal(command(4, 1, COPY, "test $(stat -c %s f) = 6291456", out, sizeof(out)),
+			 0);
+	end(4);
+}
+
 static void the_directory_is_ours(void **state _unused_)
 {
 	struct cay_error err;
@@ -392,6 +533,10 @@ int main(void)
 		cmocka_unit_test_setup_teardown(can_be_cancelled, start, stop),
 		cmocka_unit_test_setup_teardown(refuses, start, stop),
 		cmocka_unit_test_setup_teardown(nothing_outlives_the_launcher, start, stop),
+		cmocka_unit_test_setup_teardown(copies, start, stop),
+		cmocka_unit_test_setup_teardown(no_copy_of_what_is_in_use, start, stop),
+		cmocka_unit_test_setup_teardown(refuses_copies, start, stop),
+		cmocka_unit_test_setup_teardown(copies_and_crashes, start, stop),
 		cmocka_unit_test_setup_teardown(the_directory_is_ours, start, stop),
 	};
 
