@@ -20,6 +20,7 @@ import time
 from pathlib import Path
 
 import abuse
+import containers
 import contexts
 import egress
 import fairness
@@ -48,6 +49,7 @@ SIZES = {
     "rounds": (400, 80),          # one-shot, /bin/true
     "python_rounds": (100, 15),
     "container_rounds": (10, 2),
+    "container_commands": (40, 5),
     "launcher_rounds": (600, 120),  # a third of it for Python
     "launcher_seconds": (0.7, 0),  # for each row and number of launchers
     # Many short turns, not few long ones: a neighbour slows a CPU down for seconds.
@@ -318,6 +320,12 @@ class Bench:
         except (subprocess.SubprocessError, OSError, RuntimeError) as error:
             self.skipped["warm"] = why_failed(error)
 
+    def engines(self):
+        try:
+            self.result["engines"] = containers.measure(self)
+        except (subprocess.SubprocessError, OSError, RuntimeError, AssertionError) as error:
+            self.skipped["engines"] = why_failed(error)
+
     def contexts(self):
         try:
             self.result["contexts"] = contexts.measure(self)
@@ -503,6 +511,7 @@ PARTS = {
     "images": Part(images.print_table, images.targets_of),
     "warm": Part(warm.print_table, warm.targets_of),
     "contexts": Part(contexts.print_table, contexts.targets_of),
+    "engines": Part(containers.print_table, containers.targets_of),
 }
 
 
