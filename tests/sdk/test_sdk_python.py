@@ -403,7 +403,7 @@ def test_by_the_program_alone(alone):
 
 def test_by_the_program_alone_what_needs_a_daemon_says_so(alone):
     client = cay.Client(binary=alone, local=True)
-    for fields in ({"rich": True}, {"limits": {"open_files": 20}}, {"env": {"A": "b\nc"}}):
+    for fields in ({"rich": True}, {"workspace": {"name": "kept"}}, {"limits": {"open_files": 20}}, {"env": {"A": "b\nc"}}):
         with pytest.raises(cay.SandboxError) as caught:
             client.run("1", **fields)
         assert caught.value.code == "unsupported"
@@ -477,6 +477,7 @@ def test_a_request_can_be_any_json():
     assert _options.request_of({"mounts": ["/a:b:/data:rw"], "workspace": "/srv:rw"}) == {
         "mounts": [{"source": "/a:b", "target": "/data", "access": "rw"}],
         "workspace": {"source": "/srv", "access": "rw"}}
+    assert _options.request_of({"workspace": {"name": "kept"}}) == {"workspace": {"name": "kept"}}
     with pytest.raises(cay.SandboxError):
         _options.mount_of("/only")
     with pytest.raises(TypeError):

@@ -125,6 +125,8 @@ def local_call(binary: str, request: Mapping[str, Any]) -> Iterator[Tuple[List[s
             words += ["--volume", f"{mount['source']}:{mount['target']}:{mount.get('access', 'ro')}"]
         if "workspace" in left:
             workspace = left.pop("workspace")
+            if "source" not in workspace:
+                raise _unsupported("a workspace with a name")
             words += ["--workspace", f"{workspace['source']}:{workspace.get('access', 'ro')}"]
         for glob in left.pop("get", ()):
             words += ["--get", glob]

@@ -130,8 +130,8 @@ def mount_of(value: Any) -> Dict[str, Any]:
 
 
 def _workspace(value: Any) -> Dict[str, Any]:
-    if isinstance(value, Mapping):
-        return {**value, "source": _host_path(value["source"])}
+    if isinstance(value, Mapping):  # one that is kept has a name and no source
+        return {**value, "source": _host_path(value["source"])} if "source" in value else dict(value)
     source, access = _split_access(os.fspath(value))
     return {"source": _host_path(source), "access": access}
 

@@ -83,6 +83,7 @@ function takeOptions(fields: Request): string[] {
   for (const one of take<Record<string, string>[]>(fields, "mounts") ?? [])
     words.push("--volume", `${one["source"]}:${one["target"]}:${one["access"] ?? "ro"}`);
   const workspace = take<Record<string, string>>(fields, "workspace");
+  if (workspace && !("source" in workspace)) throw unsupported("a workspace with a name");
   if (workspace) words.push("--workspace", `${workspace["source"]}:${workspace["access"] ?? "ro"}`);
   for (const glob of take<string[]>(fields, "get") ?? []) words.push("--get", glob);
   return words;

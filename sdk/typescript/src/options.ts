@@ -137,7 +137,8 @@ export function mountOf(value: string | Mount): Mount {
 }
 
 function workspaceOf(value: string | Record<string, unknown>): unknown {
-  if (typeof value !== "string") return { ...value, source: hostPath(String(value["source"])) };
+  if (typeof value !== "string") // one that is kept has a name and no source
+    return "source" in value ? { ...value, source: hostPath(String(value["source"])) } : value;
   const [source, access] = splitAccess(value);
   return { source: hostPath(source), access };
 }

@@ -268,7 +268,8 @@ test("by the program alone", async () => {
   for await (const event of client.stream("print(1)")) names.push(event.name);
   assert.deepEqual(names, ["stdout", "result"]);
   assert.deepEqual((await client.runMany(["print(1)", { code: "1", rich: true }])).map((one) => one.success), [true, false]);
-  await rejects(client.run("1", { rich: true }), cay.SandboxError, "unsupported");
+  for (const options of [{ rich: true }, { workspace: { name: "kept" } }, { env: { A: "b\nc" } }, { openFiles: 20 }])
+    await rejects(client.run("1", options), cay.SandboxError, "unsupported");
   await rejects(Sandbox.create({ client }), cay.SandboxError, "engine_unavailable");
   await rejects(new Client({ binary: "/nowhere/cay", local: true }).run("1"), cay.SandboxError, "engine_unavailable");
   await assert.rejects(client.run(undefined, { command: "sleep 60", signal: AbortSignal.timeout(500) }), { name: "TimeoutError" });
