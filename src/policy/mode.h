@@ -1,6 +1,6 @@
 /*
  * mode.h: whether a run is sandboxed. By what the operator says and what is asked for,
- * never by what the code looks like. Pure. docs/policy-table.txt has all there is to it.
+ * never by what the code looks like. Pure. docs/policy-table.md has all there is to it.
  */
 #pragma once
 
