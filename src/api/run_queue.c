@@ -22,6 +22,9 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Of all requests that wait, beside how many they may be. */
+#define QUEUED_BYTES_MAX ((size_t)256 << 20)
+
 static uint64_t wait_of(const struct api *api, const struct run_ask *ask)
 {
 	if (ask->body->has_wait)
@@ -32,6 +35,17 @@ static uint64_t wait_of(const struct api *api, const struct run_ask *ask)
 static struct queue_bounds bounds_of(const struct api *api)
 {
 	return (struct queue_bounds){api->settings.serve_queue, api->settings.serve_queue_per_key};
+}
+
+/* What waits is kept whole. */
+static int check_bytes(const struct runs *r, size_t bytes, struct cay_error *err)
+{
+	if (bytes <= QUEUED_BYTES_MAX - r->queued_bytes)
+		return 0;
+	(void)cay_fail(err, CAY_E_AT_CAPACITY, 0,
+		       "the requests that wait for room already have %zu MiB",
+		       r->queued_bytes >> 20);
+	return cay_hint(err, "try again in 1 s");
 }
 
 int run_admit(struct api *api, const struct run_ask *ask, uint64_t *ret_wait_ms,
@@ -48,7 +62,8 @@ int run_admit(struct api *api, const struct run_ask *ask, uint64_t *ret_wait_ms,
 	if (wait_ms == 0 || quota_has_room(api->quota, o, quotas))
 		return quota_take_run(api->quota, o, quotas, now, ret_retry_s, err);
 	if (quota_check_times(api->quota, o, quotas, now, ret_retry_s, err) < 0 ||
-	    queue_check(api->runs->queue, o, &max, err) < 0)
+	    queue_check(api->runs->queue, o, &max, err) < 0 ||
+	    check_bytes(api->runs, ask->bytes, err) < 0)
 		return -1;
 	*ret_wait_ms = wait_ms;
 	return 0;
@@ -59,9 +74,16 @@ bool run_waits(const struct run_entry *e)
 	return e->place.lane || e->dropped;
 }
 
-void run_unwait(struct run_entry *e)
+static void leave(struct run_entry *e)
 {
 	queue_leave(e->runs->queue, &e->place);
+	e->runs->queued_bytes -= e->bytes;
+	e->bytes = 0;
+}
+
+void run_unwait(struct run_entry *e)
+{
+	leave(e);
 	loop_cancel(e->runs->api->loop, &e->patience);
 	fd_closep(&e->peer);
 }
@@ -74,7 +96,7 @@ static void go(struct run_entry *e)
 	struct cay_error err;
 	int64_t retry_s;
 
-	queue_leave(api->runs->queue, &e->place);
+	leave(e);
 	loop_cancel(api->loop, &e->patience);
 	e->order.queued_ms = waited_ms;
 	if (quota_take_run(api->quota, &e->record.owner, &e->quotas, clock_now_ms(), &retry_s,
@@ -147,6 +169,7 @@ int run_wait(struct run_entry *e, struct cay_error *err)
 	if (e->wait_ms != RUN_WAITS_ANY && loop_after(loop, &e->patience, e->wait_ms) < 0)
 		return cay_fail(err, CAY_E_INTERNAL, ENOMEM, "wait for room");
 	e->record.waits = true;
+	e->runs->queued_bytes += e->bytes;
 	if (queue_join(e->runs->queue, &e->record.owner, e->sandbox, &e->place, err) < 0)
 		return -1;
 	if (events_followed(e->runs->api))

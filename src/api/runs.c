@@ -416,6 +416,7 @@ struct run_entry *run_start(struct api *api, const struct run_ask *asked, int64_
 		e->wait_ms = wait_ms;
 		if (ask->body->scope)
 			hold(e, ask->on);
+		e->bytes = wait_ms ? ask->bytes : 0;
 		e->counted = wait_ms == 0;
 		e->decision = decision;
 		if (set_out(api, e, ask, err) == 0) {
@@ -542,6 +543,7 @@ void run_answer(struct exchange *x, struct request_body *body, struct sandbox *o
 			      .peer = exchange_request(x)->peer,
 			      .body = body,
 			      .on = on,
+			      .bytes = exchange_request(x)->body_len,
 			      .told = events};
 	int64_t retry_s = 1;
 	struct cay_error err;

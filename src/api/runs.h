@@ -49,6 +49,7 @@ struct run_ask {
 	struct request_body *body;   /* taken over, also on failure */
 	struct sandbox *on;          /* NULL: an island of its own */
 	bool told;                   /* somebody follows it: see run_follow() */
+	size_t bytes; /* of the request, where nothing else bounds how many there are */
 	bool patient; /* it waits for room as long as it takes, where it does not say */
 	/*
 	 * Its end: a result, or an error of ours beside its JSON. The JSON is the callee's to

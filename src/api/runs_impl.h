@@ -41,6 +41,7 @@ struct run_entry {
 	struct queue_place place;
 	struct loop_timer patience;
 	uint64_t wait_ms, since_ns;
+	size_t bytes; /* that it keeps meanwhile */
 	int peer;     /* the caller's connection, our own copy; -1 */
 	bool dropped; /* it will not begin: refused says why, or it was cancelled */
 	struct cay_error refused;
@@ -51,6 +52,7 @@ struct runs {
 	struct run_entry *buckets[RUN_BUCKETS];
 	size_t n_active;
 	struct queue *queue;
+	size_t queued_bytes;
 	bool serving;
 };
 

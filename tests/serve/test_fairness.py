@@ -85,7 +85,7 @@ def test_it_waits_and_says_so(narrow):
             result = stream.until("result")[-1][1]
             assert result["id"] == data["id"] and result["stdout"] == "1\n"
             assert result["usage"]["queued_ms"] > 0
-        assert plain.result().ok()["usage"]["queued_ms"] > result["usage"]["queued_ms"] - 60000
+        assert plain.result().ok()["usage"]["queued_ms"] > 0
         assert narrow.metric("cay_run_queue_seconds_count{}") == before + 2
         assert queued(narrow) == 0
     assert narrow.run("print(2)")["usage"]["queued_ms"] == 0
@@ -170,6 +170,22 @@ def test_in_a_sandbox(narrow):
             await_queued(narrow, 1)
         result = waits.result().ok()
         assert result["stdout"] == "here\n" and result["sandbox"] == box.id and result["usage"]["queued_ms"] > 0
+
+
+if SOAK:  # a daemon takes its time for requests of that size
+    def test_how_much_waits_is_bounded(module_daemon):
+        daemon = module_daemon("[serve]\nmax_runs = 1\n")
+        body = {"argv": ["true"], "background": True, "stdin": "x" * (30 << 20), "wait": "20m"}
+        with busy(daemon):
+            ids = [daemon.post("/v1/runs", body).ok(202)["id"] for _ in range(8)]
+            answer = daemon.post("/v1/runs", body)
+            assert "MiB" in answer.refused(503, "at_capacity")["message"]
+            daemon.post("/v1/runs", {"argv": ["true"], "background": True}).ok(202)
+            for run in ids:
+                daemon.delete(f"/v1/runs/{run}").ok(202)
+            await_queued(daemon, 1)
+            ids = [daemon.post("/v1/runs", body).ok(202)["id"]]  # there is room for it again
+            daemon.delete(f"/v1/runs/{ids[0]}").ok(202)
 
 
 def test_a_key_waits_for_its_own_room(module_daemon):
