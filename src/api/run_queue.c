@@ -77,8 +77,8 @@ bool run_waits(const struct run_entry *e)
 static void leave(struct run_entry *e)
 {
 	queue_leave(e->runs->queue, &e->place);
-	e->runs->queued_bytes -= e->bytes;
-	e->bytes = 0;
+	e->runs->queued_bytes -= e->queued_bytes;
+	e->queued_bytes = 0;
 }
 
 void run_unwait(struct run_entry *e)
@@ -169,9 +169,10 @@ int run_wait(struct run_entry *e, struct cay_error *err)
 	if (e->wait_ms != RUN_WAITS_ANY && loop_after(loop, &e->patience, e->wait_ms) < 0)
 		return cay_fail(err, CAY_E_INTERNAL, ENOMEM, "wait for room");
 	e->record.waits = true;
-	e->runs->queued_bytes += e->bytes;
 	if (queue_join(e->runs->queue, &e->record.owner, e->sandbox, &e->place, err) < 0)
 		return -1;
+	e->queued_bytes = e->bytes;
+	e->runs->queued_bytes += e->bytes;
 	if (events_followed(e->runs->api))
 		event_publish(e->runs->api, "run.queued", &e->record.owner, run_json(&e->record));
 	return 0;

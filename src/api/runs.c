@@ -416,7 +416,7 @@ struct run_entry *run_start(struct api *api, const struct run_ask *asked, int64_
 		e->wait_ms = wait_ms;
 		if (ask->body->scope)
 			hold(e, ask->on);
-		e->bytes = wait_ms ? ask->bytes : 0;
+		e->bytes = ask->bytes;
 		e->counted = wait_ms == 0;
 		e->decision = decision;
 		if (set_out(api, e, ask, err) == 0) {

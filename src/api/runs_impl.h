@@ -41,9 +41,10 @@ struct run_entry {
 	struct queue_place place;
 	struct loop_timer patience;
 	uint64_t wait_ms, since_ns;
-	size_t bytes; /* that it keeps meanwhile */
-	int peer;     /* the caller's connection, our own copy; -1 */
-	bool dropped; /* it will not begin: refused says why, or it was cancelled */
+	size_t bytes;        /* of its request */
+	size_t queued_bytes; /* of these, that are counted as waiting */
+	int peer;            /* the caller's connection, our own copy; -1 */
+	bool dropped;        /* it will not begin: refused says why, or it was cancelled */
 	struct cay_error refused;
 };
 

@@ -153,6 +153,15 @@ def test_the_queue_is_bounded(narrow):
         wait_until(lambda: narrow.get(f"/v1/runs/{run}").ok()["status"] == "ok", 30, "what had waited")
 
 
+def test_what_can_not_be_run_does_not_wait(narrow):
+    with busy(narrow):
+        for _ in range(3):
+            narrow.post("/v1/runs", {"code": "x", "image": "nosuch:1"}).refused(404, "image_not_found")
+        assert queued(narrow) == 0
+        with narrow.events("POST", "/v1/runs", {"argv": ["true"]}) as stream:
+            assert next(stream)[0] == "queued"
+
+
 def test_in_a_sandbox_that_goes(narrow):
     with narrow.sandbox() as box, busy(narrow):
         waits = [Thread(narrow.post, f"{box.url}/runs", {"argv": ["true"]})]
