@@ -112,7 +112,8 @@ static void go(struct run_entry *e)
 	metrics_waited(api->metrics, waited_ms);
 	if (run_begin(e, &err) < 0)
 		run_conclude(e, NULL, &err);
-	fd_closep(&e->peer);
+	else
+		fd_closep(&e->peer);
 }
 
 static void conclude_cancelled(struct run_entry *e)
