@@ -5,6 +5,7 @@
 
 enum api_fd {
 	API_FD_LAUNCHER = 3, /* engine/service.h */
+	API_FD_CONTAINERS,   /* the same, of containers */
 	API_FD_EGRESS,       /* egress/wire.h */
 	API_FD_IMAGES,       /* image/order.h */
 	API_FD_READY,        /* a byte is written here when requests are taken */

@@ -272,14 +272,15 @@ static int start(struct daemon *d, struct cay_error *err)
 		.loop = api->loop,
 		.outlets = api->outlets,
 		.islands = islands_new(api->loop, API_FD_LAUNCHER, api->outlets, on_lost, d),
+		.containers = islands_new(api->loop, API_FD_CONTAINERS, NULL, on_lost, d),
 		.drains = drains_new(api->loop),
 	};
 	api->runs = runs_new(api);
 	api->metrics = metrics_new();
 	api->events = events_new();
 	api->terminals = terminals_new(api->loop);
-	if (!api->outlets || !api->place.islands || !api->place.drains || !api->runs ||
-	    !api->metrics || !api->events || !api->terminals)
+	if (!api->outlets || !api->place.islands || !api->place.containers || !api->place.drains ||
+	    !api->runs || !api->metrics || !api->events || !api->terminals)
 		return cay_fail(err, CAY_E_INTERNAL, ENOMEM, "start");
 	if (keeper_start(api, err) < 0 || settings_resume(api, err) < 0)
 		return -1;
@@ -308,6 +309,7 @@ static void stop(struct daemon *d)
 	metrics_free(d->api.metrics);
 	drains_free(d->api.place.drains);
 	islands_free(d->api.place.islands);
+	islands_free(d->api.place.containers);
 	outlets_free(d->api.outlets);
 	settings_done(&d->api.settings);
 	settings_done(&d->api.base);

@@ -39,6 +39,12 @@ static OPTION_SETTER(set_label)
 	return r;
 }
 
+static OPTION_SETTER(set_engine)
+{
+	(void)row;
+	return spec_set_engine(&((struct create *)ctx)->spec, value, err);
+}
+
 static const struct option_row rows[] = {
 	{0, "name", "NAME", "what it is called from then on", OPTION_STORE(struct create, name)},
 	{'l', "language", "NAME[@VERSION]", "what it is mostly for: its start is warm",
@@ -76,6 +82,7 @@ static const struct option_row rows[] = {
 	 OPTION_STORE(struct spec, writable)},
 	{0, "user", "root", "root in the sandbox, nobody outside", .set = spec_option_user},
 	{'w', "workdir", "PATH", "working directory (/workspace)", .set = spec_option_workdir},
+	{0, "engine", "ENGINE", "native, or docker and podman: a container", .set = set_engine},
 	{0, "allow-degraded", NULL, "also where a limit can't be enforced",
 	 OPTION_STORE(struct spec, allow_degraded)},
 	{0, "json", NULL, "the sandbox as JSON", OPTION_STORE(struct create, json)},

@@ -227,7 +227,7 @@ int remote_request(const struct spec *s, enum request_place place, struct json *
 		json_set_bool(j, "trusted", true);
 	if (s->has_tier)
 		json_set_str(j, "tier", tier_name(s->tier));
-	if (s->engine == ENGINE_NATIVE)
+	if (s->engine != ENGINE_AUTO)
 		json_set_str(j, "engine", spec_engine_name(s->engine));
 	*ret = take_ptr(&j);
 	return 0;

@@ -36,6 +36,7 @@
 #include "egress/start.h"
 #include "engine/native/cgroup.h"
 #include "engine/native/kept.h"
+#include "engine/container/service_main.h"
 #include "engine/native/service_main.h"
 #include "engine/workspace.h"
 #include "image/images.h"
@@ -99,7 +100,8 @@ struct birth {
 	int api_outlet;             /* of the one to cay-egress */
 	int news, api_live;         /* of those by which settings are handed on; -1: they are not */
 	int images_end, api_images; /* of the one to who starts cay-image */
-	int ready;                  /* write end */
+	int containers_end, api_containers;
+	int ready; /* write end */
 };
 
 static OPTION_SETTER(set_absolute)
@@ -285,11 +287,11 @@ _noreturn_ static void be_api(void *ctx, pid_t parent)
 	const struct birth *b = ctx;
 	struct serve *s = b->serve;
 	int fds[API_FDS_END] = {
-		[API_FD_LAUNCHER] = b->api_end,     [API_FD_EGRESS] = b->api_outlet,
-		[API_FD_IMAGES] = b->api_images,    [API_FD_READY] = b->ready,
-		[API_FD_SETTINGS] = s->settings_fd, [API_FD_STATE] = s->state_dir,
-		[API_FD_UNIX] = s->unix_fd,         [API_FD_TCP] = s->tcp_fd,
-		[API_FD_LIVE] = b->api_live,
+		[API_FD_LAUNCHER] = b->api_end,  [API_FD_CONTAINERS] = b->api_containers,
+		[API_FD_EGRESS] = b->api_outlet, [API_FD_IMAGES] = b->api_images,
+		[API_FD_READY] = b->ready,       [API_FD_SETTINGS] = s->settings_fd,
+		[API_FD_STATE] = s->state_dir,   [API_FD_UNIX] = s->unix_fd,
+		[API_FD_TCP] = s->tcp_fd,        [API_FD_LIVE] = b->api_live,
 	};
 	char *argv[] = {(char *)"cay-api", (char *)DRAIN_SECONDS, NULL};
 	char *env[] = {(char *)"PATH=/usr/bin:/bin", (char *)"LANG=C.UTF-8", NULL};
@@ -303,6 +305,23 @@ _noreturn_ static void be_api(void *ctx, pid_t parent)
 		_exit(126);
 	(void)fexecve(program, argv, env);
 	_exit(127);
+}
+
+_noreturn_ static void be_containers(void *ctx, pid_t parent)
+{
+	const struct birth *b = ctx;
+	const struct serve *s = b->serve;
+	int sock = b->containers_end;
+
+	be_child();
+	if (prctl(PR_SET_PDEATHSIG, SIGTERM) < 0 || getppid() != parent ||
+	    fd_close_others(&sock, 1) < 0)
+		_exit(125);
+	_exit(container_service_main(
+		sock, &(struct container_service){.rules = &s->live.rules.mounts,
+						  .maximum = &s->live.rules.maximum,
+						  .may_degrade = s->live.rules.may_degrade,
+						  .settings = &s->settings}));
 }
 
 _noreturn_ static void be_images(void *ctx, pid_t parent)
@@ -332,6 +351,7 @@ _noreturn_ static void be_egress(void *ctx, pid_t parent)
 /* The one that leads comes last: what it asks stands before it does, and it is ended first. */
 static struct serve_child children[] = {
 	{.name = "launcher", .be = be_launcher},
+	{.name = "containers", .be = be_containers},
 	{.name = "images", .be = be_images},
 	{.name = "egress", .be = be_egress, .alone = true},
 	{.name = "api", .be = be_api, .leads = true},
@@ -366,11 +386,14 @@ static int start(struct serve *s, struct cay_error *err)
 {
 	_cleanup_(fd_closep) int program = -1, theirs = -1, ours = -1, outlet = -1, ready = -1;
 	_cleanup_(fd_closep) int images = -1, api_images = -1, news = -1, api_live = -1;
+	_cleanup_(fd_closep) int containers = -1, api_containers = -1;
 	int pipe_ends[2], r;
 
 	fd_closep(&s->egress_end);
 	if (find_program("cay-api", &program, err) < 0 || make_pair(&ours, &theirs, err) < 0 ||
-	    make_pair(&outlet, &s->egress_end, err) < 0 || make_pair(&api_images, &images, err) < 0)
+	    make_pair(&outlet, &s->egress_end, err) < 0 ||
+	    make_pair(&api_images, &images, err) < 0 ||
+	    make_pair(&api_containers, &containers, err) < 0)
 		return -1;
 	if (s->settings.serve_settings == LIVE_FULL && make_live(s, &news, &api_live, err) < 0)
 		return -1;
@@ -387,6 +410,8 @@ static int start(struct serve *s, struct cay_error *err)
 						 .api_outlet = outlet,
 						 .news = news,
 						 .api_live = api_live,
+						 .containers_end = containers,
+						 .api_containers = api_containers,
 						 .images_end = images,
 						 .api_images = api_images,
 						 .ready = ready});

@@ -228,7 +228,7 @@ static int decide_env(const struct spec *spec, const struct image *image, const 
 		r = strv_merge_env(env, &image->env);
 	if (r == 0 && head->network != NETWORK_NONE)
 		r = name_proxy(env);
-	if (r == 0 && spec->live_roots)
+	if (r == 0 && spec->live_roots && !spec->container_image)
 		r = let_install(spec, env);
 	if (r == 0)
 		r = strv_merge_env(env, needed);

@@ -125,7 +125,9 @@ static void describe_reason(struct job *j)
 	const char *reason = decision_reason(&j->order.decision);
 
 	j->result.decision = j->order.decision;
-	if (j->order.engine->sandboxed)
+	if (spec_engine_is_container(j->order.engine->id))
+		j->result.engine_reason = strdup("asked for by name");
+	else if (j->order.engine->sandboxed)
 		j->result.engine_reason = strdup(reason);
 	else if (asprintf(&j->result.engine_reason, "%s; as user %u", reason, j->uid) < 0)
 		j->result.engine_reason = NULL;
@@ -462,7 +464,8 @@ static struct job *job_new(const struct job_place *place, struct job_order *o)
 	j->start_ns = clock_now_ns();
 	command_build_dir(&j->order.body->spec, j->build);
 	j->status = -1;
-	j->own = (struct island_ref){.islands = place->islands, .ctx = j, .report = on_report};
+	j->own = (struct island_ref){
+		.islands = job_islands(place, j->order.engine->id), .ctx = j, .report = on_report};
 	j->next = (struct loop_timer){.fire = on_next, .ctx = j};
 	j->input.fd = -1;
 	j->channel = CHANNEL_CLOSED;
@@ -490,6 +493,11 @@ static int begin(struct job *j, struct cay_error *err)
 				    j->order.engine->sandboxed ? NULL : &bare, err);
 	}
 	return job_has_files(j) ? job_put(j, err) : begin_program(j, err);
+}
+
+struct islands *job_islands(const struct job_place *place, enum spec_engine engine)
+{
+	return spec_engine_is_container(engine) ? place->containers : place->islands;
 }
 
 struct job *job_start(const struct job_place *place, struct island_ref *on, struct job_order *o,

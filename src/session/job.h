@@ -81,9 +81,13 @@ void job_order_done(struct job_order *o);
 struct job_place {
 	struct loop *loop;
 	struct islands *islands;
-	struct outlets *outlets; /* NULL: no island gets a network */
+	struct islands *containers; /* of engines that have those; NULL: there are none */
+	struct outlets *outlets;    /* NULL: no island gets a network */
 	struct drains *drains;
 };
+
+/* Who makes what that engine has. */
+struct islands *job_islands(const struct job_place *place, enum spec_engine engine);
 
 /*
  * Starts it; the order is taken over. on: the live island it runs on, or NULL. Returns

@@ -3,6 +3,7 @@
 #include "base/attr.h"
 #include "core/limits.h"
 #include "image/choose.h"
+#include "image/choose_container.h"
 #include "policy/plan.h"
 #include "spec/driver.h"
 
@@ -30,7 +31,9 @@ static int choose(struct job_order *o, const struct image *image, struct image_c
 	o->has_runtime = spec->kind != SPEC_ARGV;
 	if (o->has_runtime && !spec->language && spec_set_language(spec, LANGUAGE_DEFAULT, err) < 0)
 		return -1;
-	if (!spec->island) {
+	if (spec_engine_is_container(spec->engine)) {
+		r = container_choose(o->settings, spec, ret->name, &o->runtime, err);
+	} else if (!spec->island) {
 		r = image_choose(o->settings, spec, ret, &o->runtime, err);
 	} else {
 		(void)snprintf(ret->name, sizeof(ret->name), "%s",
@@ -42,6 +45,7 @@ static int choose(struct job_order *o, const struct image *image, struct image_c
 	if (r < 0)
 		return -1;
 	o->image = strdup(ret->name);
+	spec->container_image = spec_engine_is_container(spec->engine) ? o->image : NULL;
 	return o->image ? 0 : cay_fail(err, CAY_E_INTERNAL, ENOMEM, "prepare the run");
 }
 

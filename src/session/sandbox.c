@@ -4,7 +4,6 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "core/limit.h"
-#include "image/choose.h"
 #include "image/images.h"
 #include "image/runtime.h"
 #include "policy/network.h"
@@ -403,20 +402,6 @@ void sandbox_forget(struct sandbox *s, const void *ctx)
 			w->fn = NULL;
 }
 
-/* Once for all its life: later the name may lead to another. It is in full from here on. */
-static int choose_image(const struct settings *settings, struct spec *spec, struct image **ret,
-			struct cay_error *err)
-{
-	_cleanup_(image_choice_done) struct image_choice choice;
-
-	if (image_choose_named(settings, spec, &choice, err) < 0 ||
-	    spec_set_image(spec, choice.name, err) < 0)
-		return -1;
-	image_free(*ret);
-	*ret = take_ptr(&choice.image);
-	return 0;
-}
-
 /* The island is made for a program that does nothing: its name says which interpreter it has. */
 static int make_plan(struct sandboxes *all, const char *id, const struct settings *settings,
 		     struct request_body *body, const struct image *image, struct plan **ret,
@@ -424,13 +409,15 @@ static int make_plan(struct sandboxes *all, const char *id, const struct setting
 {
 	static const struct strv no_roots = {0};
 	struct spec *spec = &body->spec;
+	bool container = spec_engine_is_container(spec->engine);
 	struct network_spec network;
-	const struct runtime *live;
+	const struct runtime *live = NULL;
 	struct runtime room;
 	int r;
 
 	spec->kind = SPEC_ARGV;
-	spec->live_roots = image ? &no_roots : &all->roots; /* they are the host's */
+	spec->container_image = container ? spec->image : NULL;
+	spec->live_roots = image || container ? &no_roots : &all->roots; /* they are the host's */
 	sandbox_name_kept(body, id);
 	if (!spec->limits.timeout_ms) /* a command's */
 		spec->limits.timeout_ms =
@@ -439,7 +426,7 @@ static int make_plan(struct sandboxes *all, const char *id, const struct setting
 		return -1;
 	network_spec_done(&spec->network);
 	spec->network = network;
-	if (sandbox_choose_live(settings, body, image, &room, &live, err) < 0)
+	if (!container && sandbox_choose_live(settings, body, image, &room, &live, err) < 0)
 		return -1;
 	spec->live_runtime = live;
 	strv_done(&spec->args);
@@ -472,7 +459,7 @@ int sandbox_enable(struct sandbox *s, struct cay_error *err)
 {
 	if (!s->unable)
 		return 0;
-	if (choose_image(s->all->config.settings, &s->body->spec, &s->image, err) < 0 ||
+	if (sandbox_choose_image(s->all->config.settings, &s->body->spec, &s->image, err) < 0 ||
 	    renew_plan(s, err) < 0) {
 		*s->unable = *err;
 		return cay_wrap(err, "the sandbox %s can't be started any more", s->id);
@@ -556,13 +543,23 @@ int sandbox_plan(struct sandboxes *all, const struct owner *owner, const struct 
 	int r;
 
 	if (check_new(all, owner, body, err) < 0 ||
-	    choose_image(settings, &body->spec, &image, err) < 0)
+	    sandbox_choose_image(settings, &body->spec, &image, err) < 0)
 		return -1;
 	if (id_make("sbx", id) < 0)
 		return cay_fail(err, CAY_E_INTERNAL, errno, "name the sandbox");
 	r = make_plan(all, id, settings, body, image, ret, err);
 	body->spec.kept = NULL; /* the name ends here */
 	return r;
+}
+
+/* Who makes its island is its engine's to say. */
+static void init_places(struct sandbox *s)
+{
+	const struct job_place *place = &s->all->config.place;
+
+	s->ref = (struct island_ref){
+		.islands = job_islands(place, s->body->spec.engine), .ctx = s, .report = on_report};
+	s->contexts = (struct contexts){.place = place, .ref = &s->ref, .logs = &s->logs};
 }
 
 int sandbox_create(struct sandboxes *all, const struct owner *owner,
@@ -584,14 +581,11 @@ int sandbox_create(struct sandboxes *all, const struct owner *owner,
 	s->body = body;
 	s->owner = *owner;
 	s->name = body->name ? strdup(body->name) : NULL;
-	s->ref = (struct island_ref){
-		.islands = all->config.place.islands, .ctx = s, .report = on_report};
-	s->contexts =
-		(struct contexts){.place = &all->config.place, .ref = &s->ref, .logs = &s->logs};
+	init_places(s);
 	set_times(s);
 	s->next = all->list;
 	all->list = s;
-	if (choose_image(settings, &body->spec, &s->image, err) < 0 ||
+	if (sandbox_choose_image(settings, &body->spec, &s->image, err) < 0 ||
 	    make_plan(all, s->id, settings, body, s->image, &s->plan, err) < 0 ||
 	    wait_for(s, SERVICE_MAKE, fn, ctx, err) < 0 ||
 	    islands_make(&s->ref, s->plan, 0, NULL, err) < 0) {
@@ -610,10 +604,7 @@ int sandbox_enter_stopped(struct sandboxes *all, struct sandbox *s, struct cay_e
 		return cay_fail(err, CAY_E_INTERNAL, ENOMEM, "restore the sandbox");
 	(void)cay_fail(why, CAY_E_INTERNAL, 0, "not tried yet");
 	s->all = all;
-	s->ref = (struct island_ref){
-		.islands = all->config.place.islands, .ctx = s, .report = on_report};
-	s->contexts =
-		(struct contexts){.place = &all->config.place, .ref = &s->ref, .logs = &s->logs};
+	init_places(s);
 	s->state = SANDBOX_STOPPED;
 	s->unable = why;
 	sandbox_name_kept(s->body, s->id);

@@ -85,6 +85,10 @@ void sandbox_command_report(struct sandbox *s, const struct service_report *r);
 /* The island is gone: all that ran there is told. */
 void sandbox_tell_gone(struct sandbox *s, const struct service_report *r);
 
+/* Once for all its life: later the name may lead to another. It is in full from here on. */
+int sandbox_choose_image(const struct settings *settings, struct spec *spec, struct image **ret,
+			 struct cay_error *err);
+
 /*
  * sandbox_live.c: whose interpreter it shall be borne by, where that can be had, in room; *ret is
  * NULL: by none. A language that was named is there, or it is an error.

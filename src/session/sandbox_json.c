@@ -44,6 +44,8 @@ struct json *sandbox_json(const struct sandbox *s)
 	json_set_bool(o, "persistent", s->body->persistent);
 	json_set_int(o, "busy", (int64_t)s->busy);
 	json_set(o, "labels", request_labels_json(s->body));
+	json_set_str(o, "engine",
+		     spec_engine_name(s->body->spec.engine ? s->body->spec.engine : ENGINE_NATIVE));
 	json_set_str(o, "image", s->body->spec.image);
 	json_set(o, "limits", limits_json(&s->body->spec.limits));
 	json_set(o, "network", sandbox_network_json(s));

@@ -1,5 +1,8 @@
-/* Which interpreter a live sandbox is borne by. */
+/* What a live sandbox is made of, and which interpreter it is borne by. */
+#include "base/attr.h"
 #include "image/choose.h"
+#include "image/choose_container.h"
+#include "image/images.h"
 #include "policy/warm.h"
 #include "session/sandbox_impl.h"
 #include "settings/settings.h"
@@ -20,5 +23,25 @@ int sandbox_choose_live(const struct settings *settings, const struct request_bo
 		return named ? -1 : 0;
 	if (memory >= WARM_LIVE_MEMORY && warm_can(room) && !room->language->warm.set)
 		*ret = room;
+	return 0;
+}
+
+int sandbox_choose_image(const struct settings *settings, struct spec *spec, struct image **ret,
+			 struct cay_error *err)
+{
+	_cleanup_(image_choice_done) struct image_choice choice = {0};
+
+	if (spec_engine_is_container(spec->engine)) {
+		struct runtime unused;
+
+		return container_choose(settings, spec, choice.name, &unused, err) < 0
+			       ? -1
+			       : spec_set_image(spec, choice.name, err);
+	}
+	if (image_choose_named(settings, spec, &choice, err) < 0 ||
+	    spec_set_image(spec, choice.name, err) < 0)
+		return -1;
+	image_free(*ret);
+	*ret = take_ptr(&choice.image);
 	return 0;
 }

@@ -83,6 +83,7 @@ static int inherit(const struct sandbox *s, struct spec *spec)
 	spec->live_roots = base->live_roots;
 	spec->kept = base->kept;
 	spec->island = s->plan;
+	spec->engine = base->engine;
 	spec->image = base->image ? strdup(base->image) : NULL;
 	if (base->image && !spec->image)
 		return -ENOMEM;

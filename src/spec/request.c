@@ -304,9 +304,6 @@ SETTER(set_engine)
 		return -1;
 	if (r->place == REQUEST_SANDBOX && spec_engine_find(s) == ENGINE_DIRECT)
 		return field_later(err, "a sandbox that lives on is always one: leave engine out");
-	if (spec_engine_is_container(spec_engine_find(s)))
-		return field_later(err,
-				   "leave engine out: the native one needs no container engine");
 	return spec_set_engine(&body(r)->spec, s, err);
 }
 

@@ -138,7 +138,8 @@ class Daemon:
                 name = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[0]
             except (FileNotFoundError, ProcessLookupError):
                 continue  # it was ended meanwhile
-            found[{b"cay-api": "api", b"cay-egress": "egress", b"cay: images": "images"}.get(name, "launcher")] = pid
+            found[{b"cay-api": "api", b"cay-egress": "egress", b"cay: images": "images",
+                   b"cay: containers": "containers"}.get(name, "launcher")] = pid
         return found
 
     def kill9(self, which):

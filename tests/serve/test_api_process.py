@@ -19,7 +19,7 @@ def status(pid):
 def test_it_has_no_rights(daemon):
     for _ in range(2):
         pids = daemon.pids()
-        assert set(pids) == {"serve", "launcher", "api", "egress", "images"}
+        assert set(pids) == {"serve", "launcher", "containers", "api", "egress", "images"}
         for name in ("api", "egress"):
             one = status(pids[name])
             assert one["NoNewPrivs"] == "1" and one["Seccomp"] == "2" and one["Threads"] == "1"

@@ -2,7 +2,7 @@
 #include "plan_support.h"
 
 #include "base/json.h"
-#include "engine/container/choose.h"
+#include "image/choose_container.h"
 #include "engine/container/config.h"
 #include "engine/container/facts.h"
 

@@ -463,8 +463,6 @@ static const struct {
 	 ""},
 	{REQUEST_COMMAND, "{\"code\":\"\",\"user\":\"root\"}", I,
 	 "user: can't be said of a command", ""},
-	{REQUEST_RUN, "{\"code\":\"\",\"engine\":\"docker\"}", U, "engine: not supported yet",
-	 "leave engine out"},
 	{REQUEST_RUN, "{\"code\":\"\",\"engine\":\"qemu\"}", I, "engine: no engine is called", ""},
 	{REQUEST_RUN, "{\"code\":\"\",\"network\":{\"mode\":\"ful\"}}", I,
 	 "network.mode: 'ful' is no network mode", "did you mean full?"},

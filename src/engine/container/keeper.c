@@ -127,22 +127,32 @@ static void on_exited(struct keeper *k, const struct wire_head *h, const void *b
 		keeper_end(k, CAUSE_NONE);
 }
 
+static void report_use(struct keeper *k, uint32_t command)
+{
+	const struct wire_use *use = &k->use;
+	struct service_report r = {.kind = REPORT_USAGE, .island = k->number, .command = command};
+
+	if (command) {
+		r.usage = keeper_command_usage(k, command);
+	} else {
+		r.usage.cpu_ms = (double)use->cpu_us / 1e3;
+		r.usage.memory_peak_bytes = use->memory_peak_bytes;
+		r.usage.processes_peak = use->processes_peak > 1 ? use->processes_peak - 1 : 0;
+	}
+	r.memory_bytes = use->memory_bytes;
+	r.processes = use->processes > 1 ? use->processes - 1 : 0;
+	keeper_report(k, &r);
+}
+
 static void on_use(struct keeper *k, const void *body)
 {
-	struct service_report r = {.kind = REPORT_USAGE, .island = k->number};
 	struct wire_use use;
 
 	memcpy(&use, body, sizeof(use));
 	keeper_used(k, &use);
-	if (!k->use_asked)
-		return;
-	k->use_asked = false;
-	r.memory_bytes = use.memory_bytes;
-	r.processes = use.processes > 1 ? use.processes - 1 : 0;
-	r.usage.cpu_ms = (double)use.cpu_us / 1e3;
-	r.usage.memory_peak_bytes = use.memory_peak_bytes;
-	r.usage.processes_peak = use.processes_peak > 1 ? use.processes_peak - 1 : 0;
-	keeper_report(k, &r);
+	for (size_t n = 0; n < k->n_asked; n++)
+		report_use(k, k->asked[n]);
+	k->n_asked = 0;
 }
 
 static void on_said(struct relay *w, const struct wire_head *h, const void *body)
@@ -216,15 +226,15 @@ static int freeze(struct keeper *k, bool on, struct cay_error *err)
 	return 0;
 }
 
-static void report_use(struct keeper *k)
+static void ask_use(struct keeper *k, uint32_t command)
 {
-	struct wire_use last = k->use;
-
-	k->use_asked = true;
-	if (k->frozen) /* PID 1 is, too */
-		on_use(k, &last);
-	else
-		(void)relay_say(&k->wire, WIRE_ASK_USE, 0, NULL, 0, NULL, 0);
+	if (k->frozen) { /* PID 1 is, too: what was known last */
+		report_use(k, command);
+		return;
+	}
+	if (k->n_asked < KEEPER_ASKED_MAX)
+		k->asked[k->n_asked++] = command;
+	(void)relay_say(&k->wire, WIRE_ASK_USE, 0, NULL, 0, NULL, 0);
 }
 
 static int do_command(struct keeper *k, const struct service_request *q, size_t len, int fds[3],
@@ -279,7 +289,7 @@ static int obey(struct keeper *k, const struct service_request *q, size_t len, i
 	default:
 		return cay_fail(err, CAY_E_INVALID, 0, "not a request");
 	}
-	report_use(k);
+	ask_use(k, q->command);
 	return 0;
 }
 

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -271,6 +272,21 @@ void keeper_used(struct keeper *k, const struct wire_use *use)
 	}
 	if (more)
 		ran_out(k);
+}
+
+struct usage keeper_command_usage(const struct keeper *k, uint32_t number)
+{
+	struct usage u = {.cpu_ms = NAN, .memory_peak_bytes = k->use.memory_peak_bytes};
+	const struct keeper_command *its = NULL;
+	size_t n = 0;
+
+	for (const struct keeper_command *c = k->commands; c; c = c->next) {
+		n += !c->ended && !(c->flags & ORDER_AGENT);
+		its = c->number == number && !c->ended ? c : its;
+	}
+	if (its && n == 1 && its->cpu_known)
+		u.cpu_ms = (double)(k->use.cpu_us - its->cpu_before_us) / 1e3;
+	return u;
 }
 
 static struct usage usage_of(const struct keeper_command *c, const struct wire_end *end)

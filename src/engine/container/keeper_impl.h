@@ -12,6 +12,8 @@
 
 struct keeper;
 
+#define KEEPER_ASKED_MAX 64u /* of what is asked at the same time; more is not answered */
+
 struct keeper_command {
 	struct keeper *keeper;
 	uint32_t number;
@@ -46,9 +48,10 @@ struct keeper {
 	struct wire_setup who;
 	struct wire_mount mounts[PLAN_MOUNTS_MAX];
 	char sources[PLAN_MOUNTS_MAX][PATH_MAX];
-	struct usage usage;  /* of the single program, once it has ended */
-	struct wire_use use; /* the last that was told */
-	bool use_asked;
+	struct usage usage;               /* of the single program, once it has ended */
+	struct wire_use use;              /* the last that was told */
+	uint32_t asked[KEEPER_ASKED_MAX]; /* by whom USE is waited for: commands, 0: the island */
+	size_t n_asked;
 	uint64_t oom_kills;
 	struct keeper_command *commands;
 };
@@ -69,6 +72,8 @@ void keeper_command_free(struct keeper_command *c);
 struct keeper_command *keeper_command_find(struct keeper *k, uint32_t number);
 void keeper_command_ended(struct keeper_command *c, const struct wire_end *end);
 void keeper_used(struct keeper *k, const struct wire_use *use);
+/* What is known of one command: cpu_ms NAN where others run beside it. */
+struct usage keeper_command_usage(const struct keeper *k, uint32_t number);
 /* A stream of the command is over. */
 void keeper_command_stream(struct keeper *k, uint32_t number);
 

@@ -4,6 +4,7 @@
 #include "base/fd.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -198,6 +199,33 @@ static int say_data(struct relay_stream *s, const char *data, size_t len)
 	return e < 0 ? e : buf_append(&s->relay->sending, data, len);
 }
 
+/* What a channel says comes behind what was printed before: those who hear it count on that. */
+static const enum wire_stream printed[] = {WIRE_OUT, WIRE_ERR};
+
+static bool can_be_read(int fd)
+{
+	struct pollfd p = {.fd = fd, .events = POLLIN};
+
+	return poll(&p, 1, 0) > 0 && p.revents & POLLIN;
+}
+
+static void read_stream(struct relay_stream *s);
+
+/* False: there is more than there is room for. May end the relay. */
+static bool read_printed(struct relay *r, uint32_t command)
+{
+	for (size_t n = 0; n < ARRAY_LEN(printed); n++) {
+		struct relay_stream *s;
+
+		while ((s = find(r, command, printed[n])) && s->inward && can_be_read(s->fd.fd)) {
+			if (s->credit == 0 || !may_send(r))
+				return false;
+			read_stream(s);
+		}
+	}
+	return !r->over;
+}
+
 static void read_stream(struct relay_stream *s)
 {
 	struct relay *r = s->relay;
@@ -207,6 +235,11 @@ static void read_stream(struct relay_stream *s)
 
 	if (most == 0 || !may_send(r)) {
 		arm_stream(s);
+		return;
+	}
+	if (s->which == WIRE_BACK && !read_printed(r, s->command)) {
+		if (!r->over)
+			watch(s, 0, false);
 		return;
 	}
 	n = read(s->fd.fd, chunk, most);
@@ -245,9 +278,22 @@ static void tell_room(struct relay_stream *s)
 	arm_out(r);
 }
 
+static bool printed_waits(const struct relay *r, uint32_t command)
+{
+	for (size_t n = 0; n < ARRAY_LEN(printed); n++) {
+		const struct relay_stream *s = find(r, command, printed[n]);
+
+		if (s && !s->inward && s->waiting.len > s->start)
+			return true;
+	}
+	return false;
+}
+
 /* Passes on what waits. */
 static void write_stream(struct relay_stream *s)
 {
+	if (s->which == WIRE_BACK && printed_waits(s->relay, s->command))
+		return; /* it is its turn when they are through */
 	while (s->waiting.len > s->start) {
 		ssize_t n = write(s->fd.fd, s->waiting.data + s->start, s->waiting.len - s->start);
 
@@ -275,12 +321,18 @@ static void write_stream(struct relay_stream *s)
 static void on_stream(struct loop_fd *f, uint32_t events)
 {
 	struct relay_stream *s = f->ctx;
+	struct relay *r = s->relay;
+	uint32_t command = s->command;
+	bool back = s->which == WIRE_BACK;
 
 	if (s->inward)
 		read_stream(s);
 	else if (events & (EPOLLERR | EPOLLHUP))
 		stream_end(s, !s->last); /* nobody reads it any more */
 	else
+		write_stream(s);
+	s = back || r->over ? NULL : find(r, command, WIRE_BACK);
+	if (s && !s->inward && (s->waiting.len > s->start || s->last))
 		write_stream(s);
 }
 
@@ -399,7 +451,7 @@ static void take_credit(struct relay *r)
 		return;
 	}
 	s->credit += more;
-	arm_stream(s);
+	arm_all(r);
 }
 
 static void take_close(struct relay *r)

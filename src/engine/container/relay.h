@@ -1,7 +1,8 @@
 /*
  * relay.h: one end of a wire (wire.h): frames in and out over a connection, streams between it and
  * fds of ours. Each stream is one way; who is slow holds up nobody else, as no more is sent than
- * the other side has room for. What comes is checked and bounded; what breaks the rules ends the
+ * the other side has room for. WIRE_BACK is never ahead of what its command printed before. What
+ * comes is checked and bounded; what breaks the rules ends the
  * relay.
  */
 #pragma once

@@ -1,4 +1,4 @@
-#include "engine/container/choose.h"
+#include "image/choose_container.h"
 
 #include "base/attr.h"
 #include "image/naming.h"

@@ -1,7 +1,7 @@
 /*
- * choose.h: what a program runs on in a container: the image that was named, or its language's
- * usual one; and what its interpreter is called there. What the image really has, only the engine
- * knows.
+ * choose_container.h: what a program runs on in a container: the image that was named, or its
+ * language's usual one; and what its interpreter is called there. What the image really has, only
+ * the engine knows.
  */
 #pragma once
 
