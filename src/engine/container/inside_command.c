@@ -274,7 +274,8 @@ static int become_program(const struct plan *island, const struct wire_order *o,
 
 	if (compile && mkdir(ISLAND_BUILD, 0700) < 0 && errno != EEXIST)
 		return fail(err, "make the compiler's directory");
-	if (words_of(p, compile ? p->compile : p->argv, &argv) < 0 || merge_env(p, &env) < 0)
+	if (words_of(p, compile ? p->compile : p->argv, &argv) < 0 || !argv.items ||
+	    merge_env(p, &env) < 0)
 		return cay_fail(err, CAY_E_INTERNAL, ENOMEM, "start the program");
 	if (show_cpus(&island->limits, err) < 0 || set_limits(&p->limits, err) < 0 ||
 	    confine_files(island, err) < 0 || enter(plan_str(p, p->workdir), err) < 0)

@@ -78,14 +78,16 @@ static void read_limits(struct wire_facts *f)
 {
 	char text[TEXT_SIZE];
 
+	uint64_t period_us;
+
 	if (is_v2()) {
 		const char *period;
 
 		f->memory_bytes = read_number("", "memory.max");
 		f->pids = read_number("", "pids.max");
-		if (read_text("", "cpu.max", text) == 0 && (period = strchr(text, ' ')) &&
-		    number_of(period + 1))
-			f->cpus_milli = number_of(text) * 1000 / number_of(period + 1);
+		period = read_text("", "cpu.max", text) == 0 ? strchr(text, ' ') : NULL;
+		period_us = period ? number_of(period + 1) : 0;
+		f->cpus_milli = period_us ? number_of(text) * 1000 / period_us : 0;
 		f->cgroup = 2;
 		return;
 	}
@@ -93,9 +95,8 @@ static void read_limits(struct wire_facts *f)
 	if (f->memory_bytes >= V1_NO_MEMORY)
 		f->memory_bytes = 0;
 	f->pids = read_number("pids", "pids.max");
-	if (read_number("cpu", "cpu.cfs_period_us"))
-		f->cpus_milli = read_number("cpu", "cpu.cfs_quota_us") * 1000 /
-				read_number("cpu", "cpu.cfs_period_us");
+	period_us = read_number("cpu", "cpu.cfs_period_us");
+	f->cpus_milli = period_us ? read_number("cpu", "cpu.cfs_quota_us") * 1000 / period_us : 0;
 	f->cgroup = f->memory_bytes || f->pids ? 1 : 0;
 }
 
