@@ -14,6 +14,9 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+/* PID 1 has so long to say that it is ready, on a machine with much other work. */
+#define SETUP_MS 60000u
+
 void keeper_report(struct keeper *k, const struct service_report *r)
 {
 	/* Who does not listen any more is heard of by the socket's end. */
@@ -90,6 +93,7 @@ static void on_ready(struct keeper *k, const struct wire_head *h, const void *bo
 		fail_island(k, &err);
 	} else {
 		k->stands = true;
+		loop_cancel(k->loop, &k->setup);
 		r.isolation = k->isolation;
 		if (!k->single)
 			keeper_report(k, &r);
@@ -322,6 +326,17 @@ static void on_request(struct loop_fd *f, uint32_t ready _unused_)
 		fd_closep(&fds[n]);
 }
 
+/* It was started, and PID 1 says nothing: it hangs, or its engine does. */
+static void on_setup(struct loop_timer *t)
+{
+	struct keeper *k = t->ctx;
+	struct cay_error err;
+
+	(void)cay_fail(&err, CAY_E_ENGINE, 0, "the container was not ready in %u s",
+		       SETUP_MS / 1000u);
+	fail_island(k, &err);
+}
+
 /* The request that it is all about: RUN or MAKE. */
 static int begin(struct keeper *k, struct cay_error *err)
 {
@@ -345,6 +360,8 @@ static int begin(struct keeper *k, struct cay_error *err)
 		memcpy(k->plan, (const char *)room + sizeof(q), len - sizeof(q));
 		r = keeper_make(k, err);
 	}
+	if (r == 0 && !k->stands)
+		(void)loop_after(k->loop, &k->setup, SETUP_MS);
 	if (r == 0 && k->single)
 		r = keeper_command_start(k, &q, KEEPER_SINGLE, k->plan, fds, err);
 	for (int n = 0; n < REQUEST_FDS; n++)
@@ -354,6 +371,8 @@ static int begin(struct keeper *k, struct cay_error *err)
 
 static void keeper_done(struct keeper *k)
 {
+	if (k->loop)
+		loop_cancel(k->loop, &k->setup);
 	while (k->commands)
 		keeper_command_free(k->commands);
 	relay_done(&k->wire);
@@ -375,6 +394,7 @@ int keeper_serve(int sock, const struct keeper_config *config)
 		.stream = DOCKER_STREAM,
 		.wire = {.events = &events, .ctx = &k},
 		.status = -1,
+		.setup = {.fire = on_setup, .ctx = &k},
 		.loop = loop_new(),
 	};
 	title_set("cay: keeper");

@@ -35,7 +35,8 @@ struct keeper {
 	struct loop_fd asker;
 	struct docker *docker;
 	struct container_id id;
-	bool made; /* there is a container */
+	bool made;               /* there is a container */
+	struct loop_timer setup; /* until it is ready */
 	struct docker_stream stream;
 	struct relay wire;
 	struct plan *plan;
