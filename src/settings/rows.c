@@ -86,11 +86,11 @@ static const struct row shared_rows[] = {
 	{"everybody", ROW_BOOL, offsetof(struct scope_settings, everybody), 0, 0, 0},
 };
 
-#define SCOPE_SECTION(text, kind, its_rows)                                                        \
-	{                                                                                          \
-		.name = text, .offset = offsetof(struct settings, scopes[kind]), .rows = its_rows, \
-		.n_rows = ARRAY_LEN(its_rows), .has_limits = true,                                 \
-		.limits_offset = offsetof(struct scope_settings, limits), .unlimited = true        \
+#define SCOPE_SECTION(text, kind, its_rows)                                                 \
+	{                                                                                   \
+		.name = (text), .offset = offsetof(struct settings, scopes[kind]),          \
+		.rows = (its_rows), .n_rows = ARRAY_LEN(its_rows), .has_limits = true,      \
+		.limits_offset = offsetof(struct scope_settings, limits), .unlimited = true \
 	}
 
 static const struct row serve_rows[] = {
