@@ -6,7 +6,6 @@
  * Listens at SOCKET and on a port of 127.0.0.1, which it prints, and ends on SIGTERM.
  */
 #include "api/exchange.h"
-#include "api/health.h"
 #include "api/server.h"
 #include "api/websocket.h"
 #include "base/fd.h"
@@ -336,6 +335,16 @@ static void broken(struct exchange *x)
 	exchange_end(x);
 }
 
+/* Nothing but the server is behind it. */
+static void health(struct exchange *x)
+{
+	_cleanup_(json_freep) struct json *j = json_new_object();
+
+	json_set_str(j, "status", "ok");
+	json_set_str(j, "version", CAY_VERSION);
+	exchange_respond_json(x, 200, j);
+}
+
 static void nothing(struct exchange *x)
 {
 	exchange_respond(x, 204, NULL, NULL, 0);
@@ -457,7 +466,7 @@ static int watch_signal(struct loop_fd *f)
 int main(int argc, char **argv)
 {
 	const struct route *routes[] = {
-		&route_health,
+		ROUTE("GET", "/v1/health", health, .flags = ROUTE_PUBLIC),
 		ROUTE("POST", "/echo", echo, .flags = ROUTE_PUBLIC),
 		ROUTE("PUT", "/echo", echo, .flags = ROUTE_PUBLIC, .max_body = 10),
 		ROUTE("GET", "/items/{id}", item, .flags = ROUTE_PUBLIC),
