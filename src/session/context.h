@@ -45,7 +45,7 @@ struct cell_end {
 	enum cause cause;
 	const char *why; /* it was ended because of what it said; or NULL */
 	bool lost;       /* what it remembered is gone */
-	/* CPU time and the peak of memory since the last one's end; NULL: not known. */
+	/* CPU time since the last one's end, and the peak of memory; NULL: not known. */
 	const struct usage *usage;
 };
 

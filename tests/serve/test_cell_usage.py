@@ -81,15 +81,15 @@ def test_other_contexts_do_not_count(sandbox, usage):
 
 
 @only_root
-def test_the_peak_of_memory_is_each_cells_own(usage):
+def test_the_peak_of_memory_is_the_largest_processs(usage):
     before = usage("1")["memory_peak_bytes"]
     large = usage("b = bytearray(150 << 20); del b")["memory_peak_bytes"]
     assert before + 140 * MIB < large < before + 200 * MIB
-    assert usage("1")["memory_peak_bytes"] < before + 30 * MIB
+    assert large <= usage("1")["memory_peak_bytes"] < large + 30 * MIB, "in its life"
     u = usage("import subprocess, sys; p = subprocess.Popen([sys.executable, '-c', "
-              "'import sys; b = bytearray(150 << 20); print(flush=True); sys.stdin.read()'], "
+              "'import sys; b = bytearray(300 << 20); print(flush=True); sys.stdin.read()'], "
               "stdin=subprocess.PIPE, stdout=subprocess.PIPE); p.stdout.readline(); None")
-    assert u["memory_peak_bytes"] > 150 * MIB
+    assert u["memory_peak_bytes"] > 300 * MIB
     usage("p.kill(); p.wait(); None")
 
 

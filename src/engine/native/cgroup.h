@@ -181,8 +181,7 @@ uint64_t command_cgroup_cpu_ms(const struct command_cgroup *m);
 
 /*
  * What it took until now (command_spent.c). peak_bytes: the most resident memory that one of its
- * processes has had since this was last asked, or where the kernel can't be told to count anew,
- * since it began. False: it is not known.
+ * processes ever had. False: it is not known.
  */
 struct command_spent {
 	uint64_t cpu_us;

@@ -21,7 +21,6 @@
 
 #define MEMBERS_BYTES (1u << 20)
 #define MEMBERS_MAX   1024
-#define RESET_PEAK    "5"
 #define STATUS_PEAK   "\nVmHWM:"
 #define WAITED_AT     14 /* words behind the name, in /proc/PID/stat: first cutime, then cstime */
 
@@ -65,8 +64,11 @@ static uint64_t waited_cpu_us(int dir)
 	return ticks * 1000000 / ticks_each;
 }
 
-/* And from here on it counts anew, where we may have that. */
-static uint64_t take_peak(int dir)
+/*
+ * In its life. Setting the mark back for each code would wait for the lock on its memory, which it
+ * can hold for long, and with us all islands would.
+ */
+static uint64_t read_peak(int dir)
 {
 	char text[4096];
 	const char *at;
@@ -74,7 +76,6 @@ static uint64_t take_peak(int dir)
 	if (fd_read_text_at(dir, "status", text, sizeof(text)) < 0)
 		return 0;
 	at = strstr(text, STATUS_PEAK);
-	(void)fd_write_file_at(dir, "clear_refs", RESET_PEAK);
 	return at ? strtoull(at + strlen(STATUS_PEAK), NULL, 10) * 1024 : 0;
 }
 
@@ -89,7 +90,7 @@ static void add(pid_t pid, struct command_spent *sum)
 	if (dir < 0)
 		return;
 	sum->cpu_us += own_cpu_us(pid) + waited_cpu_us(dir);
-	peak = take_peak(dir);
+	peak = read_peak(dir);
 	if (peak > sum->peak_bytes)
 		sum->peak_bytes = peak;
 }
