@@ -99,9 +99,29 @@ static bool holds_newer(const struct apply *a, int dir, const char *name, int de
 	return newer;
 }
 
+/* Whether a file system is mounted there, or below it: what is in there is none of the directory's.
+ */
+static bool holds_mount(int dir, const char *name, int depth)
+{
+	_cleanup_(fd_closep) int fd =
+		sys_openat2(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC,
+			    RESOLVE_BELOW | RESOLVE_NO_XDEV);
+	bool mounted = fd < 0 && errno == EXDEV;
+	DIR *d = fd < 0 || depth > TREE_DEPTH_MAX ? NULL : fd_opendir_again(fd);
+
+	for (struct dirent *e; !mounted && d && (e = readdir(d));)
+		mounted = strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0 &&
+			  holds_mount(fd, e->d_name, depth + 1);
+	if (d)
+		(void)closedir(d);
+	return mounted;
+}
+
 /* Why what is there must stay; NULL: it may go. */
 static const char *find_conflict(const struct landing *l)
 {
+	if (l->there && S_ISDIR(l->st.st_mode) && holds_mount(l->dir, l->name, 0))
+		return "a file system is mounted there by now";
 	if (l->a->force)
 		return NULL;
 	if (!l->there)

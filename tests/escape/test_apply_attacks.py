@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import stat
+import subprocess
 import threading
 import urllib.parse
 
@@ -69,6 +70,26 @@ def test_what_the_host_has_there_is_not_followed(cay, tree, victim, writable):
     assert program.returncode == OURS, errors
     assert kept(victim) and (tree / "sub").is_symlink() and (tree / "a").is_symlink()
     told("not followed")
+
+
+@attack(38)
+@pytest.mark.parametrize("force", [[], ["--force"]], ids=["", "force"])
+def test_what_was_mounted_meanwhile_is_not_emptied(cay, liar, tree, victim, writable, root, force):
+    """A directory is deleted in which the host has mounted another by now: that keeps what it has."""
+    (tree / "sub" / "mnt").mkdir()
+    liar.answer = {"source": str(tree), "since": 1 << 50, "truncated": False, "unreadable": 0,
+                   "changes": [entry("sub", "deleted", "directory")]}
+    env = {"CAY_HOST": f"http://127.0.0.1:{liar.server_port}", "CAY_API_KEY": "cay_" + "0" * 40}
+    subprocess.run(["mount", "--bind", victim, tree / "sub" / "mnt"], check=True)
+    try:
+        done = cay("apply", *force, "--to", tree, "sbx", env=env, config=writable)
+        assert done.rc == OURS and "mounted" in done.errors, done.errors
+    finally:
+        subprocess.run(["umount", tree / "sub" / "mnt"], check=True)
+    assert kept(victim)
+    cay("apply", *force, "--to", tree, "sbx", env=env, config=writable).ok()
+    assert not (tree / "sub").exists()
+    told("left as it is")
 
 
 @attack(38)
