@@ -25,6 +25,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #define BODY_MAX (4 * LIVE_TEXT_MAX)
 #define KEYS_MAX 256
@@ -52,11 +53,19 @@ static int hand_on(const struct api *api, const char *text, struct cay_error *er
 	struct pollfd wait = {.fd = api->live_fd, .events = POLLIN};
 	struct cay_error answer;
 	size_t none = 0;
-	ssize_t n = api->live_fd < 0 ? 0 : msg_send(wait.fd, text, strlen(text) + 1, NULL, 0);
+	ssize_t n;
+	int r;
 
 	if (api->live_fd < 0)
 		return 0;
-	if (n == 0 && poll(&wait, 1, HAND_ON_MS) <= 0)
+	/* An answer that came too late is to what was asked before. */
+	while (recv(wait.fd, &answer, sizeof(answer), MSG_DONTWAIT) > 0)
+		;
+	n = msg_send(wait.fd, text, strlen(text) + 1, NULL, 0);
+	do
+		r = n == 0 ? poll(&wait, 1, HAND_ON_MS) : 1;
+	while (r < 0 && errno == EINTR);
+	if (r <= 0)
 		n = -ETIMEDOUT;
 	if (n == 0)
 		n = msg_recv(wait.fd, &answer, sizeof(answer), NULL, 0, &none);
@@ -304,14 +313,18 @@ static void add_setting(void *ctx, const char *section, const char *key, const c
 {
 	const struct listing *l = ctx;
 	struct json *o = json_new_object();
-	char name[32];
+	enum live_rule rule = live_rule_of(l->mode, section, key);
+	char kind[32];
 
-	(void)snprintf(name, sizeof(name), "%.*s", (int)strcspn(section, " "), section);
+	/* "scope session" is a section of its own, "tier NAME" one of a kind. */
+	(void)snprintf(kind, sizeof(kind), "%.*s", (int)strcspn(section, " "), section);
+	if (rule == LIVE_FILE)
+		rule = live_rule_of(l->mode, kind, key);
 	json_set_str(o, "section", section);
 	json_set_str(o, "key", key);
 	json_set_str(o, "value", value);
 	json_set_str(o, "origin", origin);
-	json_set_str(o, "changes", live_rule_name(live_rule_of(l->mode, name, key)));
+	json_set_str(o, "changes", live_rule_name(rule));
 	json_add(l->list, o);
 }
 
@@ -399,9 +412,8 @@ static int keep(struct exchange *x, const struct change *c, const char *text, st
 	struct cay_error unused;
 
 	/* What can't be handed on is not kept, and what can't be kept not handed on. */
-	if (hand_on(api, text, err) < 0)
-		return -1;
-	if (store_settings_put(api->store, &v, c->expected, &version, err) < 0) {
+	if (hand_on(api, text, err) < 0 ||
+	    store_settings_put(api->store, &v, c->expected, &version, err) < 0) {
 		(void)settings_resume(api, &unused);
 		return -1;
 	}

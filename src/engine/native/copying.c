@@ -214,6 +214,14 @@ int copying_start(struct service *s, uint32_t number, const char (*names)[ID_SIZ
 	return -1;
 }
 
+bool copying_to(const struct service *s, const char *name)
+{
+	for (const struct copying *c = s->copyings; c; c = c->next)
+		if (strcmp(c->to, name) == 0)
+			return true;
+	return false;
+}
+
 bool copying_cancel(struct service *s, uint32_t number)
 {
 	struct service_report r = {

@@ -167,6 +167,8 @@ int making_start(struct service *s, uint32_t number, const struct plan *p, struc
 	s->makings = m;
 	if (!m->plan)
 		r = cay_fail(err, CAY_E_INTERNAL, ENOMEM, "make an island");
+	else if (copying_to(s, plan_kept(p)))
+		r = cay_fail(err, CAY_E_CONFLICT, 0, "the workspace is being restored");
 	else if (kept_look(s->launcher.kept_dir, plan_kept(p)) == KEPT_NONE)
 		r = make_workspace(m, err);
 	else

@@ -22,6 +22,8 @@ void makings_done(struct service *s);
 int copying_start(struct service *s, uint32_t number, const char (*names)[ID_SIZE], size_t n,
 		  struct cay_error *err);
 bool copying_cancel(struct service *s, uint32_t number);
+/* Whether one is under way to that name. */
+bool copying_to(const struct service *s, const char *name);
 void copyings_done(struct service *s);
 
 /* Removes workspaces: these; all but these. */
