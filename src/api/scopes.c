@@ -30,11 +30,6 @@ struct scope_place {
 	struct settings callers;  /* the same for who asks, which differs for everybody's */
 };
 
-static struct owner daemons(const struct api *api)
-{
-	return (struct owner){.kind = OWNER_UID, .uid = api->owner};
-}
-
 static struct scope_place place_of(const struct api *api, const struct run_ask *ask)
 {
 	const struct caller *c = ask->caller;
@@ -47,7 +42,7 @@ static struct scope_place place_of(const struct api *api, const struct run_ask *
 
 	p.settings = p.callers;
 	if (p.everybody) {
-		p.owner = daemons(api);
+		p.owner = OWNER_EVERYBODY;
 		p.quotas = (struct key_quotas){0};
 		p.settings = api->settings;
 	}
@@ -98,11 +93,21 @@ static struct sandbox *make(struct api *api, const struct scope_place *p, const 
 	return sandbox_of_scope(api->sandboxes, &p->owner, ask->body->scope);
 }
 
+/* What a command has of its own, also where the scope's sandbox is there already. */
+static int check_command(const struct api *api, const struct run_ask *ask, struct cay_error *err)
+{
+	const char *scope = ask->on ? ask->on->body->scope : ask->body->scope;
+
+	return scope ? scope_check_command(&api->settings, scope, &ask->body->spec.limits, err) : 0;
+}
+
 int scope_enter(struct api *api, struct run_ask *ask, struct cay_error *err)
 {
 	struct scope_place p;
 	struct sandbox *s;
 
+	if (check_command(api, ask, err) < 0)
+		return -1;
 	if (!ask->body->scope)
 		return 0;
 	p = place_of(api, ask);
@@ -125,6 +130,8 @@ int scope_enter_dry(struct api *api, struct run_ask *ask, const struct decision 
 	struct scope_place p;
 
 	*ret_json = NULL;
+	if (check_command(api, ask, err) < 0)
+		return -1;
 	if (!ask->body->scope)
 		return 0;
 	p = place_of(api, ask);
@@ -161,7 +168,7 @@ static struct sandbox *find(struct exchange *x, const char *scope)
 {
 	struct api *api = api_of(x);
 	const struct viewer *v = &caller_of(x)->viewer;
-	const struct owner all = daemons(api);
+	const struct owner all = OWNER_EVERYBODY;
 	struct sandbox *s = sandbox_of_scope(api->sandboxes, &v->owner, scope);
 
 	return s || !v->all ? s : sandbox_of_scope(api->sandboxes, &all, scope);

@@ -17,7 +17,8 @@ extern const struct route route_scope_list, route_scope_end;
 /*
  * Puts the sandbox of the run's scope into ask->on, made if it is not there, and takes out of the
  * body what was said of it. Nothing happens where the run names none. CAY_E_CONFLICT: it asks for
- * another than there is.
+ * another than there is. CAY_E_POLICY, in any scope's sandbox: for more time or output than the
+ * settings have.
  */
 int scope_enter(struct api *api, struct run_ask *ask, struct cay_error *err);
 

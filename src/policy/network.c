@@ -43,6 +43,21 @@ static bool rules_cover(const struct rules *outer, const struct domain_rule *inn
 	return false;
 }
 
+int network_rules_within(const struct strv *rules, const struct strv *most, const char **ret_rule,
+			 struct cay_error *err)
+{
+	_cleanup_(rules_done) struct rules inner = {0}, outer = {0};
+
+	if (rules_read(rules, &inner, err) < 0 || rules_read(most, &outer, err) < 0)
+		return -1;
+	for (size_t i = 0; i < inner.len; i++)
+		if (!rules_cover(&outer, &inner.items[i])) {
+			*ret_rule = rules->items[i];
+			return 0;
+		}
+	return 1;
+}
+
 static const struct strv *key_allow(const struct settings *s)
 {
 	return s->key && s->key->has_allow ? &s->key->allow : NULL;

@@ -20,5 +20,12 @@
 int network_decide(const struct spec *spec, const struct settings *s, struct network_spec *ret,
 		   struct cay_error *err);
 
+/*
+ * Whether each of these rules is covered by one of most. 1; or 0, where *ret_rule is the first that
+ * is not; or -1.
+ */
+int network_rules_within(const struct strv *rules, const struct strv *most, const char **ret_rule,
+			 struct cay_error *err);
+
 /* Which would be had; none where that would be an error. */
 enum network_mode network_in_sight(const struct spec *spec, const struct settings *s);

@@ -14,23 +14,23 @@
 #include <stdlib.h>
 #include <string.h>
 
-static enum scope_kind kind_of(const struct request_body *q)
+static enum scope_kind kind_of(const char *scope)
 {
 	enum scope_kind k = SCOPE_SESSION;
 	struct cay_error unused;
 
-	(void)scope_parse(q->scope, &k, &unused); /* it was, when it was read */
+	(void)scope_parse(scope, &k, &unused); /* it was, when it was read */
 	return k;
 }
 
 const struct scope_settings *scope_of(const struct settings *s, const struct request_body *q)
 {
-	return &s->scopes[kind_of(q)];
+	return &s->scopes[kind_of(q->scope)];
 }
 
-static int above(struct cay_error *err, const struct request_body *q, const char *what)
+static int above(struct cay_error *err, const char *scope, const char *what)
 {
-	const char *kind = scope_kind_name(kind_of(q));
+	const char *kind = scope_kind_name(kind_of(scope));
 
 	(void)cay_fail(err, CAY_E_POLICY, 0,
 		       "%s: more than the settings have for scopes of the "
@@ -64,6 +64,37 @@ static uint64_t within(const struct making *m, const struct limit_row *row, uint
 	return tier_limits(&spec, &s, &most, &unused) < 0 ? v : limit_get(&most, row);
 }
 
+static bool is_commands(const struct limit_row *row)
+{
+	return strcmp(row->name, "timeout") == 0 || strcmp(row->name, "output") == 0;
+}
+
+static int check_limit(const char *scope, const struct limit_row *row, uint64_t asked, uint64_t has,
+		       struct cay_error *err)
+{
+	char what[48];
+
+	if (!has || asked <= has)
+		return 0;
+	(void)snprintf(what, sizeof(what), "the limit %s", row->name);
+	return above(err, scope, what);
+}
+
+int scope_check_command(const struct settings *s, const char *scope, const struct limits *asked,
+			struct cay_error *err)
+{
+	const struct limits *has = &s->scopes[kind_of(scope)].limits;
+
+	for (size_t i = 0; i < n_limit_rows; i++) {
+		const struct limit_row *row = &limit_rows[i];
+
+		if (is_commands(row) &&
+		    check_limit(scope, row, limit_get(asked, row), limit_get(has, row), err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
 static int add_limits(struct making *m, struct cay_error *err)
 {
 	_cleanup_(json_freep) struct json *all = NULL;
@@ -77,16 +108,12 @@ static int add_limits(struct making *m, struct cay_error *err)
 		const struct limit_row *row = &limit_rows[i];
 		uint64_t has = limit_get(&m->scope->limits, row);
 		uint64_t asked = m->place ? limit_get(&m->q->spec.limits, row) : 0;
-		bool commands =
-			strcmp(row->name, "timeout") == 0 || strcmp(row->name, "output") == 0;
-		char what[48];
 
-		if (has && asked > has) {
-			(void)snprintf(what, sizeof(what), "the limit %s", row->name);
+		if (check_limit(m->q->scope, row, asked, has, err) < 0) {
 			json_free(said);
-			return above(err, m->q, what);
+			return -1;
 		}
-		if (asked && !commands)
+		if (asked && !is_commands(row))
 			limit_set(&want, row, asked);
 		else if (has)
 			limit_set(&want, row, within(m, row, has));
@@ -107,7 +134,7 @@ static int add_tier(struct making *m, struct cay_error *err)
 
 	if (m->place && asked->has_tier) {
 		if (t < TIERS && asked->tier > t)
-			return above(err, m->q, "the tier");
+			return above(err, m->q->scope, "the tier");
 		t = asked->tier;
 	} else if (t < TIERS && b && b->has_tier && b->tier < t) {
 		t = b->tier;
@@ -119,13 +146,48 @@ static int add_tier(struct making *m, struct cay_error *err)
 	return 0;
 }
 
+/* Domains that are listed mean allowlist; NETWORK_MODES: nothing is said. */
+static enum network_mode most_network(const struct scope_settings *scope)
+{
+	return scope->network == NETWORK_MODES && scope->allow.len > 0 ? NETWORK_ALLOWLIST
+								       : scope->network;
+}
+
+int scope_allow(const struct settings *s, const char *scope, const struct strv *asked,
+		const struct strv **ret, struct cay_error *err)
+{
+	const struct scope_settings *is = &s->scopes[kind_of(scope)];
+	const char *unused;
+	int r;
+
+	*ret = asked;
+	if (most_network(is) < NETWORK_ALLOWLIST)
+		return above(err, scope, "network.allow");
+	if (is->allow.len == 0)
+		return 0;
+	if (asked->len == 0)
+		*ret = &is->allow;
+	r = network_rules_within(*ret, &is->allow, &unused, err);
+	return r == 0 ? above(err, scope, "network.allow") : r < 0 ? -1 : 0;
+}
+
+static void set_network(struct making *m, enum network_mode mode, const struct strv *allow)
+{
+	static const struct strv none = {0};
+	struct json *o = egress_rules_json(allow ? allow : &none,
+					   m->place ? &m->q->spec.network.block : &none);
+
+	json_set_str(o, "mode", network_mode_name(mode));
+	json_set(m->to, "network", o);
+}
+
 /* As much of what settings say as the caller may have. */
 static void add_own_network(struct making *m)
 {
 	struct spec spec = m->tier;
 	struct network_spec n;
 	struct cay_error unused;
-	int mode = (int)m->scope->network;
+	int mode = (int)most_network(m->scope);
 
 	spec.network.said = true;
 	for (; mode > NETWORK_NONE; mode--) {
@@ -136,30 +198,31 @@ static void add_own_network(struct making *m)
 		network_spec_done(&n);
 		break;
 	}
-	{
-		static const struct strv none = {0};
-		struct json *o = egress_rules_json(
-			mode == NETWORK_ALLOWLIST ? &m->scope->allow : &none, &none);
-
-		json_set_str(o, "mode", network_mode_name((enum network_mode)mode));
-		json_set(m->to, "network", o);
-	}
+	set_network(m, (enum network_mode)mode,
+		    mode == NETWORK_ALLOWLIST ? &m->scope->allow : NULL);
 }
 
 static int add_network(struct making *m, struct cay_error *err)
 {
 	const struct network_spec *n = &m->q->spec.network;
-	bool asked = m->place && json_get(m->place, "network");
-	enum network_mode mode = n->said            ? n->mode
-				 : n->allow.len > 0 ? NETWORK_ALLOWLIST
-						    : NETWORK_NONE;
+	bool asked = m->place && (n->said || n->allow.len > 0);
+	enum network_mode mode = n->said ? n->mode : NETWORK_ALLOWLIST;
+	enum network_mode most = most_network(m->scope);
+	const struct strv *allow;
 
-	if (m->scope->network == NETWORK_MODES)
+	if (most == NETWORK_MODES)
 		return 0;
-	if (!asked)
+	if (!asked) {
 		add_own_network(m);
-	else if (mode > m->scope->network)
-		return above(err, m->q, "the network");
+		return 0;
+	}
+	if (mode > most)
+		return above(err, m->q->scope, "the network");
+	if (mode != NETWORK_ALLOWLIST)
+		return 0;
+	if (scope_allow(m->s, m->q->scope, &n->allow, &allow, err) < 0)
+		return -1;
+	set_network(m, mode, allow);
 	return 0;
 }
 
@@ -174,7 +237,7 @@ static int add_directory(struct making *m, struct cay_error *err)
 	if (!text)
 		return 0;
 	if (m->place && json_get(m->place, "workspace"))
-		return above(err, m->q, "the workspace");
+		return above(err, m->q->scope, "the workspace");
 	writes = len > 3 && strcmp(text + len - 3, ":rw") == 0;
 	said = writes || (len > 3 && strcmp(text + len - 3, ":ro") == 0);
 	path = strndup(text, said ? len - 3 : len);
@@ -193,7 +256,7 @@ static int add_image(struct making *m, struct cay_error *err)
 	if (!m->scope->image)
 		return 0;
 	if (m->place && m->q->spec.image && strcmp(m->q->spec.image, m->scope->image) != 0)
-		return above(err, m->q, "the image");
+		return above(err, m->q->scope, "the image");
 	json_set_str(m->to, "image", m->scope->image);
 	return 0;
 }
@@ -249,8 +312,7 @@ static int check_limits(const struct request_body *q, const struct spec *is, str
 		uint64_t asked = limit_get(&q->spec.limits, row), has = limit_get(&is->limits, row);
 		char what[48], text[32];
 
-		if (!asked || asked == has || strcmp(row->name, "timeout") == 0 ||
-		    strcmp(row->name, "output") == 0)
+		if (!asked || asked == has || is_commands(row))
 			continue;
 		(void)snprintf(what, sizeof(what), "limits.%s", row->name);
 		return differs(err, what,
@@ -334,15 +396,31 @@ int scope_check(const struct request_body *q, const struct spec *is, struct cay_
 	return 0;
 }
 
+/* Without a network everything is blocked. */
+static int check_block(const struct bounds *b, const struct spec *is, struct cay_error *err)
+{
+	const char *rule = "";
+	int r = is->network.mode == NETWORK_NONE
+			? 1
+			: network_rules_within(&b->block, &is->network.block, &rule, err);
+
+	if (r != 0)
+		return r < 0 ? -1 : 0;
+	(void)cay_fail(err, CAY_E_POLICY, 0, "the domain %s: the scope's sandbox does not block it",
+		       rule);
+	return cay_hint(err, "the key's bound block says what may not be reached");
+}
+
 int scope_may_use(const struct settings *s, const struct spec *is, struct cay_error *err)
 {
 	static const struct bounds none = {0};
+	const struct bounds *b = s->key ? s->key : &none;
 	struct network_spec n;
 	struct limits unused;
 
-	if (bounds_check(s->key ? s->key : &none, is, err) < 0 || tier_check(is, s, err) < 0 ||
+	if (bounds_check(b, is, err) < 0 || tier_check(is, s, err) < 0 ||
 	    tier_limits(is, s, &unused, err) < 0 || network_decide(is, s, &n, err) < 0)
 		return -1;
 	network_spec_done(&n);
-	return 0;
+	return check_block(b, is, err);
 }

@@ -27,6 +27,18 @@ const struct scope_settings *scope_of(const struct settings *s, const struct req
  */
 int scope_check(const struct request_body *q, const struct spec *is, struct cay_error *err);
 
+/* Whether a command in a scope's sandbox can have this time and output: CAY_E_POLICY. */
+int scope_check_command(const struct settings *s, const char *scope, const struct limits *asked,
+			struct cay_error *err);
+
+/*
+ * Which domains of those that are asked for the scope's sandbox allows: all, or where none is asked
+ * for by name those of its settings, from which *ret may borrow. CAY_E_POLICY: it has not all of
+ * them.
+ */
+int scope_allow(const struct settings *s, const char *scope, const struct strv *asked,
+		const struct strv **ret, struct cay_error *err);
+
 /*
  * Whether a caller with these settings may have all that a sandbox of somebody else's has;
  * CAY_E_POLICY. But for its image, which is image_may_use()'s to judge.

@@ -635,14 +635,27 @@ static bool fits(const struct sandbox *s, const struct viewer *v, const char *wo
 	return strcmp(s->id, word) == 0 || (own && s->name && strcmp(s->name, word) == 0);
 }
 
+static struct sandbox *find_fitting(struct sandboxes *all, const struct viewer *v, const char *word)
+{
+	struct sandbox *s = all->list;
+
+	while (s && !fits(s, v, word))
+		s = s->next;
+	return s;
+}
+
 struct sandbox *sandbox_find(struct sandboxes *all, const struct viewer *v, const char *id_or_name,
 			     struct cay_error *err)
 {
+	const struct viewer everybody = {.owner = OWNER_EVERYBODY};
+	struct sandbox *s = find_fitting(all, v, id_or_name);
 	struct cay_error unused;
 
-	for (struct sandbox *s = all->list; s; s = s->next)
-		if (fits(s, v, id_or_name))
-			return s;
+	/* What is everybody's is an operator's to look into, by its scope too. */
+	if (!s && v->all)
+		s = find_fitting(all, &everybody, id_or_name);
+	if (s)
+		return s;
 	(void)cay_fail(err, CAY_E_NOT_FOUND, 0, "there is no sandbox %.64s", id_or_name);
 	if (all->config.store)
 		(void)store_sandbox_get(all->config.store, v, id_or_name, find_reason, err,

@@ -1,6 +1,7 @@
 #include "session/sandbox_impl.h"
 
 #include "policy/network.h"
+#include "policy/scope.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -74,16 +75,20 @@ int sandbox_change_rules(struct sandbox *s, const struct settings *settings,
 	const struct spec *is = &s->body->spec;
 	struct network_spec network = is->network;
 	struct spec spec = {.has_tier = is->has_tier, .tier = is->tier};
+	const struct strv *allow = asked->allow;
 	int told = 1;
 
 	if (network.mode == NETWORK_NONE) {
 		(void)cay_fail(err, CAY_E_CONFLICT, 0, "the sandbox %s has no network", s->id);
 		return cay_hint(err, "whether there is one is said when it is created");
 	}
+	if (allow && network.mode == NETWORK_ALLOWLIST && s->body->scope &&
+	    scope_allow(settings, s->body->scope, allow, &allow, err) < 0)
+		return -1;
 	/* Borrowed: nothing of it is kept. */
 	spec.network = network;
-	if (asked->allow)
-		spec.network.allow = *asked->allow;
+	if (allow)
+		spec.network.allow = *allow;
 	if (asked->block)
 		spec.network.block = *asked->block;
 	if (network_decide(&spec, settings, &network, err) < 0)

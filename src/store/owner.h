@@ -18,6 +18,9 @@ struct owner {
 	char key[ID_SIZE]; /* OWNER_KEY: its id */
 };
 
+/* Whose what is everybody's is: an id that no user has, so it is no caller's own. */
+#define OWNER_EVERYBODY ((struct owner){.kind = OWNER_UID, .uid = (uid_t)-1})
+
 #define OWNER_SIZE 24
 
 /* "uid:1000", or the key's id, into text. */

@@ -339,3 +339,128 @@ def test_by_command(daemon, scope):
 def test_cay_run_alone_has_none(cay):
     done = cay.run("--scope", "session:a", "-c", "1")
     assert done.rc == 125 and "daemon" in done.errors
+
+
+# What there is no way around
+
+NARROW = """[network]
+allow = *.example.org
+allow = other.net
+[scope session]
+network = none
+timeout = 60
+output = 1m
+[scope agent]
+disk = 20m
+network = allowlist
+allow = *.a.example.org
+[scope shared]
+everybody = yes
+timeout = 60
+network = allowlist
+allow = *.a.example.org
+"""
+
+
+@pytest.fixture(scope="module")
+def narrow(scratch, binary_runs):
+    maker = Maker(scratch)
+    yield maker(settings=NARROW)
+    maker.end()
+
+
+@pytest.fixture
+def clean(narrow):
+    yield
+    for s in scopes(narrow):
+        narrow.delete(f"/v1/sandboxes/{s['id']}").ok()
+
+
+@pytest.mark.usefixtures("clean")
+class TestNarrow:
+    @pytest.mark.parametrize("allow", [["other.net"], ["*.example.org"], ["x.a.example.org", "other.net"], ["x.a.example.org:22"]], ids=str)
+    def test_other_domains(self, narrow, scope, allow):
+        error = in_scope(narrow, scope("agent"), network={"allow": allow}).refused(403, "policy_denied")
+        assert "network.allow" in error["message"] and "[scope agent]" in error["hint"]
+        assert not scopes(narrow)
+
+    @pytest.mark.parametrize("network, allow, block", [
+        ({"mode": "allowlist"}, ["*.a.example.org"], []),
+        ({"mode": "allowlist", "block": ["b.a.example.org"]}, ["*.a.example.org"], ["b.a.example.org"]),
+        ({"allow": ["x.a.example.org"]}, ["x.a.example.org"], []),
+        ({}, ["*.a.example.org"], []),
+        ({"allow": []}, ["*.a.example.org"], []),
+        ({"block": ["b.a.example.org"]}, ["*.a.example.org"], ["b.a.example.org"]),
+    ], ids=str)
+    def test_domains_of_the_scopes(self, narrow, scope, network, allow, block):
+        name = scope("agent")
+        made = ran(narrow, name, network=network)
+        assert made["network"] == "allowlist"
+        assert made["network_rules"]["allow"] == allow and made["network_rules"]["block"] == block
+        assert ran(narrow, name, network=network)["sandbox"] == made["sandbox"]
+
+    @pytest.mark.parametrize("network", [{}, {"allow": []}, {"block": ["b.example.org"]}], ids=str)
+    def test_no_network_by_a_tier(self, narrow, scope, network):
+        name = scope()
+        assert ran(narrow, name, tier="elevated", network=network)["network"] == "none"
+        assert ran(narrow, name, tier="elevated", network=network)["network"] == "none"
+
+    @pytest.mark.parametrize("limits", [{"timeout": 61}, {"output": "2m"}], ids=str)
+    def test_each_runs_limits(self, narrow, scope, limits):
+        what = next(iter(limits))
+        for name in (scope(), "shared") if what == "timeout" else (scope(),):
+            for made in (False, True):
+                for dry in (False, True):
+                    error = in_scope(narrow, name, limits=limits, dry_run=dry).refused(403, "policy_denied")
+                    assert what in error["message"] and "[scope " in error["hint"]
+                if not made:
+                    assert ran(narrow, name, limits={"timeout": 60})["sandbox"]
+            path = f"/v1/sandboxes/{ran(narrow, name)['sandbox']}/runs"
+            narrow.post(path, {"command": "true", "limits": limits}).refused(403, "policy_denied")
+            narrow.post(path, {"command": "true", "limits": {"timeout": 60}}).ok()
+
+    def test_changed_rules(self, narrow, scope):
+        path = f"/v1/sandboxes/{ran(narrow, scope('agent'), network={'allow': ['x.a.example.org']})['sandbox']}"
+
+        def patched(**network):
+            return narrow.request("PATCH", path, {"network": network})
+        error = patched(allow=["y.a.example.org", "other.net"]).refused(403, "policy_denied")
+        assert "network.allow" in error["message"]
+        assert narrow.get(path).ok()["network"]["allow"] == ["x.a.example.org"]
+        assert patched(allow=["y.a.example.org"]).ok()["network"]["allow"] == ["y.a.example.org"]
+        assert patched(block=["b.a.example.org"]).ok()["network"]["allow"] == ["y.a.example.org"]
+        assert patched(allow=[]).ok()["network"]["allow"] == ["*.a.example.org"]
+
+    def test_what_a_key_blocks_is_blocked_in_everybodys(self, narrow):
+        one = key(narrow, tier="standard", bounds={"block": ["x.a.example.org"]})
+        path = f"/v1/sandboxes/{ran(narrow, 'shared', key=key(narrow, tier='standard'))['sandbox']}"
+        error = in_scope(narrow, "shared", key=one).refused(403, "policy_denied")
+        assert "x.a.example.org" in error["message"] and "block" in error["hint"]
+        narrow.request("PATCH", path, {"network": {"block": ["*.a.example.org"]}}).ok()
+        assert ran(narrow, "shared", key=one)["network"] == "allowlist"
+
+
+@pytest.mark.parametrize("restart", [False, True])
+def test_a_shared_of_ones_own_is_never_everybodys(make_daemon, restart):
+    daemon = make_daemon(settings="[scope shared]\nkeep = yes\ndisk = 20m\n")
+    host, one = {"CAY_HOST": f"unix:{daemon.socket}"}, key(daemon)
+    mine = ran(daemon, "shared", "echo secret >f")
+    daemon.request("PUT", "/v1/settings", {"set": {"scope shared.everybody": "yes"}}).ok()
+    if restart:
+        daemon.restart()
+    theirs = ran(daemon, "shared", "ls; echo ours >g", key=one)
+    assert theirs["stdout"] == "" and theirs["sandbox"] != mine["sandbox"]
+    assert ran(daemon, "shared", "cat g")["sandbox"] == theirs["sandbox"]
+    assert sorted(s["id"] for s in scopes(daemon)) == sorted([mine["sandbox"], theirs["sandbox"]])
+    assert scopes(daemon, one) == []
+    if restart:
+        daemon.restart()
+        assert ran(daemon, "shared", "cat g", key=one)["stdout"] == "ours\n"
+    listed = daemon.cay("ps", env=host).ok().text
+    assert mine["sandbox"] in listed and theirs["sandbox"] in listed
+    # One's own comes first.
+    assert end(daemon, "shared").ok()["sandbox"] == mine["sandbox"]
+    assert daemon.cay("exec", "shared", "--", "cat", "g", env=host).ok().text == "ours\n"
+    assert daemon.get("/v1/sandboxes/shared", key=one).status == 404
+    assert end(daemon, "shared").ok()["sandbox"] == theirs["sandbox"]
+    assert end(daemon, "shared").failure == (404, "not_found")

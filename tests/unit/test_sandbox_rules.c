@@ -95,6 +95,41 @@ static void what_may_not_be_had_changes_nothing(void **state)
 	assert_int_equal(err.code, CAY_E_CONFLICT);
 }
 
+static int allow(const char *rule)
+{
+	_cleanup_(strv_done) struct strv list = {0};
+	struct rules_asked asked = {.allow = &list};
+	struct cay_error err;
+
+	if (rule)
+		assert_int_equal(strv_add(&list, rule), 0);
+	if (sandbox_change_rules(&sandbox, &settings, &asked, NULL, NULL, &err) == 1)
+		return 0;
+	assert_int_equal(err.code, CAY_E_POLICY);
+	assert_non_null(strstr(err.text, "network.allow"));
+	return -1;
+}
+
+static void a_scopes_are_within_its_settings(void **state)
+{
+	struct scope_settings *scope = &settings.scopes[SCOPE_AGENT];
+
+	(void)state;
+	sandbox.body->scope = strdup("agent:x");
+	assert_non_null(sandbox.body->scope);
+	assert_int_equal(allow("f.g"), 0);
+	assert_int_equal(strv_add(&scope->allow, "*.d.e"), 0);
+	assert_int_equal(allow("x.d.e"), 0);
+	check_rules("x.d.e", "c.a.b");
+	assert_int_equal(allow("f.g"), -1);
+	assert_int_equal(allow("*.e"), -1);
+	check_rules("x.d.e", "c.a.b");
+	assert_int_equal(allow(NULL), 0);
+	check_rules("*.d.e", "c.a.b");
+	scope->network = NETWORK_NONE;
+	assert_int_equal(allow("x.d.e"), -1);
+}
+
 static void they_are_shown(void **state)
 {
 	_cleanup_(json_freep) struct json *j = sandbox_network_json(&sandbox);
@@ -112,6 +147,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(a_list_replaces_its_own),
 		TEST(what_may_not_be_had_changes_nothing),
+		TEST(a_scopes_are_within_its_settings),
 		TEST(they_are_shown),
 	};
 
