@@ -162,6 +162,35 @@ def test_mounts(run, place):
     assert done.rc == OURS and "forbidden" in done.errors
 
 
+def test_mounts_that_can_not_be_had(run, place):
+    conf = place / "cay.conf"
+    conf.write_text(f"[mounts]\nread = {place}\n")
+    conf.chmod(0o644)
+    (place / "d").mkdir()
+    (place / "a,b").mkdir()
+    for words, code in (
+            ((f"{place}/d:/ro", "--user", "root"), "not_enforceable"),  # it would be root over the directory
+            ((f"{place}/a,b:/ro",), "unsupported"),  # Podman would read options in these
+            ((f"{place}/d:/ro,source={place},U=true",), "unsupported")):
+        done = run("--json", "-v", *words, "-c", "print(1)", config=conf)
+        assert done.rc == OURS and result(done)["error"]["code"] == code, (words, done)
+    assert run("--user", "root", "-c", "import os; print(os.getuid())", config=conf).ok().text == "0\n"
+
+
+def test_another_registrys_image(run, config):
+    """What is allowed is what is run: not an image whose name only ends like it."""
+    conf = config("[images]\npull = never\nallow = other:*\nallow = local:*\n")
+    names = "example.org/other:1", "example.org/docker.io/library/other:1", "local:1"
+    for name in names:
+        run.engine.call("tag", IMAGE, name)
+    try:
+        done = run("--json", "-c", "1", image="other:1", config=conf)
+        assert done.rc == OURS and result(done)["error"]["code"] == "image_not_found"
+        assert run("-c", "print(1)", image="local:1", config=conf).ok().text == "1\n"
+    finally:
+        run.engine.call("rmi", *names)
+
+
 def test_no_engine(cay, place):
     for engine, variable in (("docker", "DOCKER_HOST"), ("podman", "CONTAINER_HOST")):
         done = cay.run("--engine", engine, "--json", "-c", "1", env={variable: f"unix://{place}/nobody"})

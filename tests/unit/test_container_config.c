@@ -4,6 +4,7 @@
 #include "base/json.h"
 #include "image/choose_container.h"
 #include "engine/container/config.h"
+#include "engine/container/docker_images.h"
 #include "engine/container/facts.h"
 
 #include <linux/seccomp.h>
@@ -160,6 +161,86 @@ static void test_what_no_container_has(void **state)
 	assert_int_equal(err.code, CAY_E_UNSUPPORTED);
 }
 
+static void can_be_had(struct container_config *c, const char *source, bool can)
+{
+	struct cay_error err = {0};
+	_cleanup_(json_freep) struct json *j = NULL;
+
+	c->sources[0] = source;
+	j = container_config_json(c, &err);
+	assert_int_equal(j != NULL, can);
+	if (!can) {
+		assert_int_equal(err.code, CAY_E_UNSUPPORTED);
+		assert_null(strpbrk(err.text, "\r\n"));
+	}
+}
+
+/* Podman would read words of its own out of such a path. */
+static void test_paths_that_engines_would_split(void **state)
+{
+	static const char *const bad[] = {"/d,source=/etc/cron.d,U=true", "/a\"b", "/a\nb", "/a\rb",
+					  "/,"};
+	struct container_config c = {.image = "i", .guest = "/g", .owner = "o"};
+	struct cay_error err;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+		_cleanup_(freep) struct plan *p = NULL;
+		char text[64];
+
+		assert_int_equal(spec_add_mount(spec, "/src:/data", &err), 0);
+		p = make_container();
+		c.plan = p;
+		can_be_had(&c, "/real dir=x;'", true);
+		can_be_had(&c, bad[i], false);
+		c.guest = bad[i];
+		can_be_had(&c, "/real", false);
+		c.guest = "/g";
+		end(state);
+		begin(state);
+		(void)snprintf(text, sizeof(text), "/src:%s", bad[i]);
+		if (spec_add_mount(spec, text, &err) < 0)
+			continue;
+		freep(&p);
+		c.plan = p = make_container();
+		can_be_had(&c, "/real", false);
+		end(state);
+		begin(state);
+	}
+}
+
+static void named(const char *tag, const char *digest, const char *reference, bool is)
+{
+	_cleanup_(json_freep) struct json *j = json_new_object();
+	struct json *tags = json_new_array(), *digests = json_new_array();
+
+	json_add_str(tags, tag);
+	json_add_str(digests, digest);
+	json_set(j, "RepoTags", tags);
+	json_set(j, "RepoDigests", digests);
+	assert_int_equal(docker_image_is(j, reference), is);
+}
+
+#define HEX64 "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+
+static void test_names_of_images(void **state)
+{
+	_cleanup_(json_freep) struct json *bare = json_new_object();
+
+	(void)state;
+	named("docker.io/library/a:1", "", "docker.io/library/a:1", true);
+	named("localhost/a:1", "", "localhost/a:1", true);
+	named("localhost/a:1", "", "docker.io/library/a:1", false);
+	named("ghcr.io/a:1", "", "docker.io/library/a:1", false);
+	named("ghcr.io/docker.io/library/a:1", "", "docker.io/library/a:1", false);
+	named("docker.io/library/a:2", "", "docker.io/library/a:1", false);
+	named("x", "quay.io/a/b@sha256:" HEX64, "quay.io/a/b:7@sha256:" HEX64, true);
+	named("quay.io/a/b:7", "evil.io/a/b@sha256:" HEX64, "quay.io/a/b:7@sha256:" HEX64, false);
+	assert_false(docker_image_is(bare, "docker.io/library/a:1"));
+	json_set_int(bare, "RepoTags", 1);
+	assert_false(docker_image_is(bare, "docker.io/library/a:1"));
+}
+
 static void test_its_image_has_the_path(void **state)
 {
 	_cleanup_(freep) struct plan *p = make_container();
@@ -273,6 +354,31 @@ static void test_facts_that_are_not_good(void **state)
 #undef BAD
 }
 
+/* Where nobody maps users, root in there is root of the host's files. */
+static void test_root_and_directories(void **state)
+{
+	static const struct wire_setup root = {0};
+	_cleanup_(freep) struct plan *p = NULL, *bare = NULL;
+	struct wire_facts f;
+	struct isolation iso;
+	struct cay_error err = {0};
+
+	(void)state;
+	spec->as_root = true;
+	bare = make_container();
+	f = good_facts(bare);
+	f.uid = f.gid = 0;
+	assert_int_equal(facts_judge(&f, bare, &root, ours, &iso, &err), 0);
+	assert_int_equal(spec_add_mount(spec, "/src:/data", &err), 0);
+	spec->allow_degraded = true;
+	p = make_container();
+	assert_int_equal(facts_judge(&f, p, &root, ours, &iso, &err), -1);
+	assert_int_equal(err.code, CAY_E_NOT_ENFORCEABLE);
+	assert_non_null(strstr(err.text, "root"));
+	f.user_mapped = 1;
+	assert_int_equal(facts_judge(&f, p, &root, ours, &iso, &err), 0);
+}
+
 static void test_degraded(void **state)
 {
 	_cleanup_(freep) struct plan *p = NULL;
@@ -340,10 +446,13 @@ int main(void)
 		PLAN_TEST(test_root_and_writable),
 		PLAN_TEST(test_volumes_of_the_image),
 		PLAN_TEST(test_what_no_container_has),
+		PLAN_TEST(test_paths_that_engines_would_split),
+		PLAN_TEST(test_names_of_images),
 		PLAN_TEST(test_its_image_has_the_path),
 		PLAN_TEST(test_plans_of_no_container),
 		PLAN_TEST(test_good_facts),
 		PLAN_TEST(test_facts_that_are_not_good),
+		PLAN_TEST(test_root_and_directories),
 		PLAN_TEST(test_degraded),
 		PLAN_TEST(test_usual_images),
 	};

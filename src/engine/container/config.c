@@ -2,6 +2,7 @@
 
 #include "base/attr.h"
 #include "base/json.h"
+#include "base/text.h"
 #include "engine/container/sweep.h"
 
 #include <inttypes.h>
@@ -157,8 +158,24 @@ static struct json *host_config(const struct container_config *c)
 	return h;
 }
 
-static int check(const struct plan *p, struct cay_error *err)
+/* Engines join what they are told into lists of words, and do not quote: Podman, each mount. */
+static int check_path(const char *path, struct cay_error *err)
 {
+	char shown[256];
+
+	if (!path[strcspn(path, ",\"\r\n")])
+		return 0;
+	(void)snprintf(shown, sizeof(shown), "%s", path);
+	text_flatten(shown, strlen(shown));
+	(void)cay_fail(err, CAY_E_UNSUPPORTED, 0, "the mount %s can't be had in a container",
+		       shown);
+	return cay_hint(err, "engines can't be told a path with a comma, a quote or a line break");
+}
+
+static int check(const struct container_config *c, struct cay_error *err)
+{
+	const struct plan *p = c->plan;
+
 	if (plan_kept(p))
 		return cay_fail(err, CAY_E_UNSUPPORTED, 0,
 				"a persistent workspace can't be had in a container");
@@ -166,7 +183,11 @@ static int check(const struct plan *p, struct cay_error *err)
 		if (p->mounts[n].kind != MOUNT_REQUESTED)
 			return cay_fail(err, CAY_E_UNSUPPORTED, 0,
 					"a runtime of this machine's can't be had in a container");
-	return 0;
+	for (uint32_t n = 0; n < p->n_mounts; n++)
+		if (check_path(c->sources[n], err) < 0 ||
+		    check_path(plan_str(p, p->mounts[n].target), err) < 0)
+			return -1;
+	return check_path(c->guest, err);
 }
 
 struct json *container_config_json(const struct container_config *c, struct cay_error *err)
@@ -174,7 +195,7 @@ struct json *container_config_json(const struct container_config *c, struct cay_
 	struct json *o, *labels, *health;
 	char user[32];
 
-	if (check(c->plan, err) < 0)
+	if (check(c, err) < 0)
 		return NULL;
 	o = json_new_object();
 	labels = json_new_object();

@@ -3,6 +3,7 @@
 #include "base/attr.h"
 #include "base/json.h"
 #include "base/text.h"
+#include "image/ref.h"
 
 #include <errno.h>
 #include <string.h>
@@ -47,6 +48,29 @@ int docker_image_inspect(struct docker *d, const char *name, struct json **ret,
 	struct docker_ask ask = {.method = "GET", .what = "look for the image"};
 
 	return ask_image(d, &ask, "/images/", name, "/json", ret, err);
+}
+
+bool docker_image_is(const struct json *inspected, const char *reference)
+{
+	const struct json *names;
+	char wanted[IMAGE_REF_SIZE];
+	struct image_ref ref;
+	struct cay_error unused;
+
+	if (image_ref_parse(reference, &ref, &unused) < 0)
+		return false;
+	if (ref.digest[0])
+		ref.tag[0] = '\0';
+	image_ref_text(&ref, wanted);
+	names = json_get(inspected, ref.digest[0] ? "RepoDigests" : "RepoTags");
+	for (size_t i = 0; names && json_kind(names) == JSON_KIND_ARRAY && i < json_len(names);
+	     i++) {
+		const char *name = json_str(json_at(names, i));
+
+		if (name && strcmp(name, wanted) == 0)
+			return true;
+	}
+	return false;
 }
 
 int docker_image_remove(struct docker *d, const char *name, struct cay_error *err)

@@ -5,9 +5,14 @@
 
 #include "engine/container/docker.h"
 
+#include <stdbool.h>
+
 /* *ret is the caller's. CAY_E_IMAGE: it is not there. */
 int docker_image_inspect(struct docker *d, const char *name, struct json **ret,
 			 struct cay_error *err);
+
+/* Whether it is called that: a reference in full, by a digest in it alone. Pure. */
+bool docker_image_is(const struct json *inspected, const char *reference);
 
 /* An array; the caller's. */
 int docker_image_list(struct docker *d, struct json **ret, struct cay_error *err);

@@ -33,6 +33,13 @@ int facts_hold(const struct wire_facts *f, const struct plan *p, const struct wi
 		return not_in_force(err, "the user");
 	if (!caps_ok(f))
 		return not_in_force(err, "the lack of capabilities");
+	/* As on an island, root in there must be nobody outside: these are the host's files. */
+	if (p->uid == 0 && !f->user_mapped && p->n_mounts > 0) {
+		(void)cay_fail(err, CAY_E_NOT_ENFORCEABLE, 0,
+			       "root in the container would be root over the host's directories");
+		return cay_hint(err, "leave out the directories, or --user root; or have an engine "
+				     "that maps users: rootless Podman, userns-remap");
+	}
 	if (f->no_new_privs != 1)
 		return not_in_force(err, "no_new_privs");
 	if (f->seccomp_mode != SECCOMP_MODE_FILTER)

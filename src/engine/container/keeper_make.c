@@ -56,15 +56,48 @@ static void no_progress(void *ctx _unused_, const struct docker_pull *p _unused_
 {
 }
 
-/* By the name that people say, as engines have their own idea of what that is in full. */
+/* Podman knows images by the ends of their names, too: those are other registries'. */
+static int inspect_exactly(struct keeper *k, const char *name, struct json **ret,
+			   struct cay_error *err)
+{
+	if (docker_image_inspect(k->docker, name, ret, err) < 0)
+		return -1;
+	if (!docker_is_podman(k->docker) || !strchr(name, '/') || docker_image_is(*ret, name))
+		return 0;
+	json_free(*ret);
+	*ret = NULL;
+	return cay_fail(err, CAY_E_IMAGE, 0, "the engine has no image %.200s", name);
+}
+
+/*
+ * By the name in full, for that is what was judged. What Podman built or imported itself under a
+ * name without a registry it keeps as localhost/NAME.
+ */
+static int look_for_image(struct keeper *k, const char *full, struct json **ret,
+			  struct cay_error *err)
+{
+	char brief[IMAGE_REF_SIZE], local[sizeof("localhost/") + IMAGE_REF_SIZE];
+	struct cay_error none;
+
+	if (inspect_exactly(k, full, ret, err) == 0)
+		return 0;
+	image_name_short(full, brief);
+	if (err->code != CAY_E_IMAGE || !docker_is_podman(k->docker) || strcmp(brief, full) == 0)
+		return -1;
+	(void)snprintf(local, sizeof(local), "localhost/%s", brief);
+	if (inspect_exactly(k, local, ret, &none) == 0)
+		return 0;
+	if (none.code != CAY_E_IMAGE)
+		*err = none;
+	return -1;
+}
+
 static int find_image(struct keeper *k, struct json **ret, struct cay_error *err)
 {
 	_cleanup_(buf_done) struct buf auth = BUF(AUTH_MAX);
 	const char *full = plan_container_image(k->plan);
-	char name[IMAGE_REF_SIZE];
 
-	image_name_short(full, name);
-	if (docker_image_inspect(k->docker, name, ret, err) == 0)
+	if (look_for_image(k, full, ret, err) == 0)
 		return 0;
 	if (err->code != CAY_E_IMAGE)
 		return -1;
@@ -78,7 +111,7 @@ static int find_image(struct keeper *k, struct json **ret, struct cay_error *err
 		return -1;
 	if (k->config->pulled)
 		k->config->pulled(k->config->ctx, NULL); /* it is over */
-	return docker_image_inspect(k->docker, full, ret, err);
+	return inspect_exactly(k, full, ret, err);
 }
 
 /*
