@@ -206,7 +206,7 @@ def test_live_sandbox(service):
     if UNIFIED == TOP:
         assert (service.cgroup / "cgroup.procs").read_text() == ""
         own = (service.cgroup / "cay-self/cgroup.procs").read_text().split()
-        assert str(service.main) in own and len(own) == 5  # with the launcher, the api, egress and images
+        assert str(service.main) in own and len(own) == 6  # with the launcher, the api, egress, images and containers
     assert not [d for d, _, _ in os.walk(UNIFIED) if d.endswith(".scope") and "/cay-" in d]  # nor elsewhere
     service.verb("rm", "live")
 
