@@ -55,36 +55,53 @@ static struct plan *take_plan(const void *data, size_t len, struct cay_error *er
 	return NULL;
 }
 
+/* p: taken over where it works. */
+static int hold(struct inside *in, struct plan *p, const struct wire_setup *who,
+		const struct wire_mount *mounts, struct cay_error *err)
+{
+	struct wire_facts facts;
+	int r;
+
+	if (p->n_mounts != who->n_mounts)
+		return cay_fail(err, CAY_E_INVALID, 0, "not what its mounts are");
+	if (inside_check_mounts(p, mounts, err) < 0)
+		return -1;
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+		return cay_fail(err, CAY_E_ENGINE, errno, "set no_new_privs");
+	r = syscall_filter_load(plan_may_set_ids(p));
+	if (r < 0)
+		return cay_fail(err, CAY_E_NOT_ENFORCEABLE, -r, "load the system call filter");
+	if (inside_facts(&facts, err) < 0 || facts_hold(&facts, p, who, err) < 0)
+		return -1;
+	in->plan = p;
+	return relay_say(&in->wire, WIRE_READY, 0, &facts, sizeof(facts), NULL, 0);
+}
+
+/* Where it fails there is no plan, and no order is obeyed. */
 static int be_made_for(struct inside *in, const struct wire_head *h, const void *body,
 		       struct cay_error *err)
 {
 	struct wire_mount mounts[PLAN_MOUNTS_MAX];
 	struct wire_setup setup;
-	struct wire_facts facts;
+	struct plan *p;
 	size_t at = sizeof(setup);
-	int r;
+	bool again = in->told;
 
+	in->told = true;
 	memcpy(&setup, body, sizeof(setup));
-	if (in->plan || setup.n_mounts > PLAN_MOUNTS_MAX ||
+	if (again || setup.n_mounts > PLAN_MOUNTS_MAX ||
 	    h->len - at < setup.n_mounts * sizeof(mounts[0]))
 		return cay_fail(err, CAY_E_INVALID, 0, "not what a container is made for");
 	memcpy(mounts, (const char *)body + at, setup.n_mounts * sizeof(mounts[0]));
 	at += setup.n_mounts * sizeof(mounts[0]);
-	in->plan = take_plan((const char *)body + at, h->len - at, err);
-	if (!in->plan)
+	p = take_plan((const char *)body + at, h->len - at, err);
+	if (!p)
 		return -1;
-	if (in->plan->n_mounts != setup.n_mounts)
-		return cay_fail(err, CAY_E_INVALID, 0, "not what its mounts are");
-	if (inside_check_mounts(in->plan, mounts, err) < 0)
-		return -1;
-	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
-		return cay_fail(err, CAY_E_ENGINE, errno, "set no_new_privs");
-	r = syscall_filter_load(plan_may_set_ids(in->plan));
-	if (r < 0)
-		return cay_fail(err, CAY_E_NOT_ENFORCEABLE, -r, "load the system call filter");
-	if (inside_facts(&facts, err) < 0 || facts_hold(&facts, in->plan, &setup, err) < 0)
-		return -1;
-	return relay_say(&in->wire, WIRE_READY, 0, &facts, sizeof(facts), NULL, 0);
+	if (hold(in, p, &setup, mounts, err) == 0)
+		return 0;
+	if (in->plan != p)
+		free(p);
+	return -1;
 }
 
 static bool any_runs(const struct inside *in, bool *ret_clock)

@@ -28,7 +28,8 @@ struct inside_command {
 struct inside {
 	struct loop *loop;
 	struct relay wire;
-	struct plan *plan; /* the container's; NULL: not told yet */
+	struct plan *plan; /* the container's, once it stands; until then nothing is started */
+	bool told;         /* SETUP has come: there is no second */
 	struct loop_fd children;
 	struct loop_timer tick;
 	uint64_t oom_told;

@@ -17,6 +17,8 @@
 /* PID 1 has so long to say that it is ready, on a machine with much other work. */
 #define SETUP_MS 60000u
 
+#define REQUEST_FDS 3
+
 void keeper_report(struct keeper *k, const struct service_report *r)
 {
 	/* Who does not listen any more is heard of by the socket's end. */
@@ -66,6 +68,20 @@ static void fail_island(struct keeper *k, const struct cay_error *err)
 	keeper_end(k, CAUSE_ERROR);
 }
 
+static void drop_held(struct keeper *k)
+{
+	for (int n = 0; n < REQUEST_FDS; n++)
+		fd_closep(&k->held_fds[n]);
+}
+
+static int start_held(struct keeper *k, struct cay_error *err)
+{
+	int r = keeper_command_start(k, &k->held, KEEPER_SINGLE, k->plan, k->held_fds, err);
+
+	drop_held(k);
+	return r;
+}
+
 /* Inside it was judged as well; here is what only the host knows. */
 static void on_ready(struct keeper *k, const struct wire_head *h, const void *body)
 {
@@ -97,6 +113,8 @@ static void on_ready(struct keeper *k, const struct wire_head *h, const void *bo
 		r.isolation = k->isolation;
 		if (!k->single)
 			keeper_report(k, &r);
+		else if (start_held(k, &err) < 0)
+			fail_island(k, &err);
 	}
 }
 
@@ -248,6 +266,8 @@ static int do_command(struct keeper *k, const struct service_request *q, size_t 
 
 	if (k->single || q->command == 0 || keeper_command_find(k, q->command))
 		return cay_fail(err, CAY_E_INVALID, 0, "command %u can't be started", q->command);
+	if (!k->stands)
+		return cay_fail(err, CAY_E_CONFLICT, 0, "the island does not stand yet");
 	if (k->frozen)
 		return cay_fail(err, CAY_E_CONFLICT, 0, "the island is paused");
 	if (plan_check(p, len - sizeof(*q), err) < 0)
@@ -264,7 +284,7 @@ static void do_kill(struct keeper *k, const struct service_request *q)
 
 	if (k->single && c)
 		keeper_command_kill(c, cause);
-	else if (q->command == 0)
+	else if (q->command == 0 || (k->single && !k->stands))
 		keeper_end(k, cause);
 	else if (c)
 		keeper_command_kill(c, cause);
@@ -296,8 +316,6 @@ static int obey(struct keeper *k, const struct service_request *q, size_t len, i
 	ask_use(k, q->command);
 	return 0;
 }
-
-#define REQUEST_FDS 3
 
 static uint64_t room[SERVICE_PACKET_MAX / sizeof(uint64_t) + 1];
 
@@ -341,12 +359,13 @@ static void on_setup(struct loop_timer *t)
 static int begin(struct keeper *k, struct cay_error *err)
 {
 	struct service_request q;
-	int fds[REQUEST_FDS] = {-1, -1, -1}, r;
-	size_t len = take_request(k, fds);
+	size_t len = take_request(k, k->held_fds);
+	int r;
 
 	memcpy(&q, room, sizeof(q));
 	if (len == 0 || (q.kind != SERVICE_RUN && q.kind != SERVICE_MAKE))
 		return -2;
+	k->held = q;
 	k->number = q.island;
 	k->single = q.kind == SERVICE_RUN;
 	k->own = q.flags & FLAG_OWN;
@@ -362,10 +381,6 @@ static int begin(struct keeper *k, struct cay_error *err)
 	}
 	if (r == 0 && !k->stands)
 		(void)loop_after(k->loop, &k->setup, SETUP_MS);
-	if (r == 0 && k->single)
-		r = keeper_command_start(k, &q, KEEPER_SINGLE, k->plan, fds, err);
-	for (int n = 0; n < REQUEST_FDS; n++)
-		fd_closep(&fds[n]);
 	return r;
 }
 
@@ -394,6 +409,7 @@ int keeper_serve(int sock, const struct keeper_config *config)
 		.stream = DOCKER_STREAM,
 		.wire = {.events = &events, .ctx = &k},
 		.status = -1,
+		.held_fds = {-1, -1, -1},
 		.setup = {.fire = on_setup, .ctx = &k},
 		.loop = loop_new(),
 	};
@@ -410,6 +426,7 @@ int keeper_serve(int sock, const struct keeper_config *config)
 		r = loop_add(k.loop, &k.asker, EPOLLIN) < 0 || loop_run(k.loop) < 0 ? -1 : 0;
 	/* Pipes end before the end is told. */
 	relay_done(&k.wire);
+	drop_held(&k);
 	if (r != -2 && keeper_remove(&k, &err) < 0 && !k.failed) {
 		k.failed = true;
 		k.error = err;

@@ -55,6 +55,9 @@ struct keeper {
 	size_t n_asked;
 	uint64_t oom_kills;
 	struct keeper_command *commands;
+	/* Of a run: what starts its program, once the container stands. */
+	struct service_request held;
+	int held_fds[3];
 };
 
 /* keeper_make.c: the container, as far as its PID 1 can be talked to. */

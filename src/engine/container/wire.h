@@ -5,7 +5,8 @@
  * Frames: a head and its body. To the guest:
  *
  *   SETUP      what it is made for: struct wire_setup, the mounts' struct wire_mount, a plan.
- *              Once, and the first. Answer: READY of command 0, or FAILED of it.
+ *              Once, and the first. Answer: READY of command 0, or FAILED of it; then it takes
+ *              no order.
  *   ORDER      starts a command: struct wire_order, and a plan where something is executed.
  *              Answer: READY when it runs, and at last EXITED; or FAILED.
  *   CLEAR      ends a command and all it started, or with command 0 all that runs
