@@ -170,6 +170,8 @@ def test_mounts_that_can_not_be_had(run, place):
     (place / "a,b").mkdir()
     for words, code in (
             ((f"{place}/d:/ro", "--user", "root"), "not_enforceable"),  # it would be root over the directory
+            ((f"{place}/cay.conf:/ro",), "invalid_request"),  # a file
+            (("/proc/self/cwd/d:/ro",), "policy_denied"),
             ((f"{place}/a,b:/ro",), "unsupported"),  # Podman would read options in these
             ((f"{place}/d:/ro,source={place},U=true",), "unsupported")):
         done = run("--json", "-v", *words, "-c", "print(1)", config=conf)

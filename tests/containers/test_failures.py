@@ -142,6 +142,20 @@ def test_all_of_ours_dies(cay, engine):
     engine.settle()
 
 
+def test_an_image_can_not_have_others_removed(cay, engine):
+    """Its labels are its containers', who made them or not; their names are not its own to give."""
+    ours = os.stat("/proc/self/ns/pid").st_ino
+    labels = "--label", "cay=run_0123456789abcdef", "--label", f"cay.owner={ours}-4194304-1"
+    other = engine.call("create", "--network", "none", "--name", "cay-run_0123456789abcde", *labels, IMAGE, "/bin/true",
+                        text=True).strip()
+    left = engine.call("create", "--network", "none", "--name", "cay-run_0123456789abcdef", *labels, IMAGE, "/bin/true",
+                       text=True).strip()
+    assert set(engine.containers("label=cay")) == {other, left}
+    assert cay("doctor", "--clean", env=engine.environment, timeout=60).ok().text == "removed 1 leftover\n"
+    assert engine.containers() == [other]
+    engine.call("rm", other)
+
+
 def test_those_that_run_are_left_alone(cay, engine):
     engine.bring(PYTHON, python_root().read_bytes())
     with sleep_in(cay, engine) as program:

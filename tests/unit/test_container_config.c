@@ -147,6 +147,28 @@ static void test_volumes_of_the_image(void **state)
 	assert_non_null(strstr(json_str(json_get(host("Tmpfs"), "/tmp")), "rw,"));
 }
 
+/* Written so, it would not be shut. */
+static void test_odd_volumes(void **state)
+{
+	static const char *const odd[] = {"data", "/data/", "/./data", "/a/../b", "//data",
+					  "/",    "",       "/a:b",    "/a,b",    "/a\nb"};
+	_cleanup_(freep) struct plan *p = make_container();
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(odd); i++) {
+		_cleanup_(json_freep) struct json *volumes = json_new_object();
+		struct container_config c = {
+			.plan = p, .image = "i", .guest = "/g", .owner = "o", .volumes = volumes};
+		struct cay_error err = {0};
+
+		json_set(volumes, "/good", json_new_object());
+		json_set(volumes, odd[i], json_new_object());
+		assert_null(container_config_json(&c, &err));
+		assert_int_equal(err.code, CAY_E_UNSUPPORTED);
+		assert_null(strchr(err.text, '\n'));
+	}
+}
+
 static void test_what_no_container_has(void **state)
 {
 	_cleanup_(freep) struct plan *p = NULL;
@@ -445,6 +467,7 @@ int main(void)
 		PLAN_TEST(test_mounts),
 		PLAN_TEST(test_root_and_writable),
 		PLAN_TEST(test_volumes_of_the_image),
+		PLAN_TEST(test_odd_volumes),
 		PLAN_TEST(test_what_no_container_has),
 		PLAN_TEST(test_paths_that_engines_would_split),
 		PLAN_TEST(test_names_of_images),

@@ -58,7 +58,7 @@ static void shut_volumes(struct json *list, const struct container_config *c)
 	const char *path;
 
 	for (void *at = NULL; c->volumes && json_next(c->volumes, &at, &path, &unused);)
-		if (path[0] == '/' && !is_mounted(c->plan, path))
+		if (!is_mounted(c->plan, path))
 			json_set_str(list, path, VOLUME_OPTIONS);
 }
 
@@ -172,6 +172,27 @@ static int check_path(const char *path, struct cay_error *err)
 	return cay_hint(err, "engines can't be told a path with a comma, a quote or a line break");
 }
 
+/* One that is written in another way than paths are would stay open. */
+static int check_volumes(const struct json *volumes, struct cay_error *err)
+{
+	const struct json *unused;
+	const char *path;
+
+	for (void *at = NULL; volumes && json_next(volumes, &at, &path, &unused);) {
+		char shown[256];
+
+		if (island_path_ok(path) && strcmp(path, "/") != 0 &&
+		    !path[strcspn(path, ":,\"\r\n")])
+			continue;
+		(void)snprintf(shown, sizeof(shown), "%s", path);
+		text_flatten(shown, strlen(shown));
+		(void)cay_fail(err, CAY_E_UNSUPPORTED, 0,
+			       "the image's volume '%s' can't be shut in a container", shown);
+		return cay_hint(err, "an image whose volumes are plain absolute paths can be used");
+	}
+	return 0;
+}
+
 static int check(const struct container_config *c, struct cay_error *err)
 {
 	const struct plan *p = c->plan;
@@ -187,7 +208,7 @@ static int check(const struct container_config *c, struct cay_error *err)
 		if (check_path(c->sources[n], err) < 0 ||
 		    check_path(plan_str(p, p->mounts[n].target), err) < 0)
 			return -1;
-	return check_path(c->guest, err);
+	return check_path(c->guest, err) < 0 ? -1 : check_volumes(c->volumes, err);
 }
 
 struct json *container_config_json(const struct container_config *c, struct cay_error *err)

@@ -273,6 +273,7 @@ int container_list(struct docker *d, const char *label, container_list_fn *fn, v
 		const char *state = text_at(c, "State");
 		struct container_listed listed = {
 			.labels = at(c, "Labels"),
+			.names = at(c, "Names"),
 			.running = state && strcasecmp(state, "running") == 0,
 		};
 

@@ -71,6 +71,7 @@ int container_usage(struct docker *d, const struct container_id *id, struct cont
 struct container_listed {
 	struct container_id id;
 	const struct json *labels; /* an object */
+	const struct json *names;  /* "/NAME", and what others call it */
 	bool running;
 };
 typedef int container_list_fn(void *ctx, const struct container_listed *c, struct cay_error *err);

@@ -7,6 +7,7 @@
 #include "engine/container/config.h"
 #include "engine/container/docker_images.h"
 #include "engine/container/docker_login.h"
+#include "engine/sys.h"
 #include "image/naming.h"
 
 #include <errno.h>
@@ -31,14 +32,23 @@ static int judge_mount(struct keeper *k, uint32_t n, struct cay_error *err)
 
 	if (m->kind != MOUNT_REQUESTED)
 		return 0; /* the configuration refuses it */
-	fd = open(source, O_PATH | O_CLOEXEC);
+	/* /proc/PID/root and the like are doors to elsewhere: no magic links. */
+	fd = sys_openat2(AT_FDCWD, source, O_PATH | O_CLOEXEC, RESOLVE_NO_MAGICLINKS);
+	if (fd < 0 && errno == ELOOP)
+		return cay_fail(err, CAY_E_POLICY, 0, "mount of %s goes through a magic link",
+				source);
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return cay_fail(err, CAY_E_NOT_FOUND, errno, "the mount %s", source);
 	if (fd_real_path(fd, k->sources[n], sizeof(k->sources[n])) < 0)
 		return cay_fail(err, CAY_E_INVALID, ENAMETOOLONG, "the mount %s", source);
 	k->mounts[n] = (struct wire_mount){.dev = st.st_dev, .ino = st.st_ino};
-	return mount_check(k->config->rules, k->sources[n],
-			   m->access == ACCESS_WRITE ? ACCESS_WRITE : ACCESS_READ, err);
+	if (mount_check(k->config->rules, k->sources[n],
+			m->access == ACCESS_WRITE ? ACCESS_WRITE : ACCESS_READ, err) < 0)
+		return -1;
+	if (S_ISDIR(st.st_mode))
+		return 0;
+	(void)cay_fail(err, CAY_E_INVALID, 0, "%s is no directory", k->sources[n]);
+	return cay_hint(err, "files go in by --put");
 }
 
 static int find_guest(char path[PATH_MAX], struct cay_error *err)

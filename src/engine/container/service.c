@@ -9,6 +9,8 @@
 #include "engine/container/keeper.h"
 #include "engine/container/place.h"
 #include "engine/container/sweep.h"
+#include "engine/packet.h"
+#include "image/naming.h"
 #include "policy/plan.h"
 
 #include <errno.h>
@@ -187,15 +189,6 @@ static int pass(struct kept_island *k, const void *packet, size_t len, const int
 	return r < 0 ? cay_fail(err, CAY_E_ENGINE, -r, "talk to the container's keeper") : 0;
 }
 
-/* What is left of a plan's time, and for what may have more: as the native service has it. */
-static bool times_ok(const struct service_request *q, const struct limits *l)
-{
-	bool timeless = q->flags & (ORDER_AGENT | ORDER_TERMINAL | FLAG_STAYS);
-
-	return q->timeout_ms <= (timeless ? LIMIT_MAX_TIME_MS : l->timeout_ms) &&
-	       (l->cpu_time_ms == 0 || q->cpu_time_ms <= l->cpu_time_ms);
-}
-
 static int plan_ok(const struct service *s, const struct service_request *q, const struct plan *p,
 		   size_t len, struct cay_error *err)
 {
@@ -203,9 +196,11 @@ static int plan_ok(const struct service *s, const struct service_request *q, con
 		return -1;
 	if (!plan_container_image(p))
 		return cay_fail(err, CAY_E_INVALID, 0, "a plan that is for no container");
+	if (image_may_use(s->config->settings, plan_container_image(p), NULL, err) < 0)
+		return -1;
 	if (p->allow_degraded && !s->config->may_degrade)
 		return cay_fail(err, CAY_E_POLICY, 0, "the operator has every limit enforced");
-	return times_ok(q, &p->limits)
+	return packet_times_ok(q, &p->limits)
 		       ? 0
 		       : cay_fail(err, CAY_E_INVALID, 0, "more time than the plan has");
 }
@@ -231,10 +226,9 @@ static int obey(struct service *s, const struct service_request *q, size_t len, 
 		size_t n_fds, struct cay_error *err)
 {
 	bool begins = q->kind == SERVICE_RUN || q->kind == SERVICE_MAKE;
-	bool has_fds = q->kind == SERVICE_RUN || q->kind == SERVICE_COMMAND;
 	struct kept_island *k = find(s, q->island);
 
-	if (n_fds != (has_fds ? 3u : 0u))
+	if (!packet_ok(q, len, fds, n_fds))
 		return cay_fail(err, CAY_E_INVALID, 0, "not a request");
 	if ((begins || q->kind == SERVICE_COMMAND) &&
 	    plan_ok(s, q, (const struct plan *)(q + 1), len - sizeof(*q), err) < 0)

@@ -82,15 +82,39 @@ struct sweeper {
 	int removed;
 };
 
+static const char *label_of(const struct container_listed *c, const char *label)
+{
+	const struct json *l = c->labels && json_kind(c->labels) == JSON_KIND_OBJECT
+				       ? json_get(c->labels, label)
+				       : NULL;
+
+	return l ? json_str(l) : NULL;
+}
+
+/* An image's labels are its containers', too; a name only who makes a container gives it. */
+static bool is_ours(const struct container_listed *c)
+{
+	const char *id = label_of(c, CONTAINER_LABEL);
+	char ours[sizeof("/cay-") + ID_SIZE];
+
+	if (!id || !c->names || json_kind(c->names) != JSON_KIND_ARRAY ||
+	    snprintf(ours, sizeof(ours), "/cay-%s", id) >= (int)sizeof(ours))
+		return false;
+	for (size_t i = 0; i < json_len(c->names); i++) {
+		const char *name = json_str(json_at(c->names, i));
+
+		if (name && strcmp(name, name[0] == '/' ? ours : ours + 1) == 0)
+			return true;
+	}
+	return false;
+}
+
 static int remove_if_left(void *ctx, const struct container_listed *c, struct cay_error *err)
 {
 	struct sweeper *s = ctx;
-	const struct json *label = c->labels && json_kind(c->labels) == JSON_KIND_OBJECT
-					   ? json_get(c->labels, CONTAINER_OWNER)
-					   : NULL;
-	const char *owner = label ? json_str(label) : NULL;
+	const char *owner = label_of(c, CONTAINER_OWNER);
 
-	if (!owner || !sweep_is_gone(owner))
+	if (!owner || !is_ours(c) || !sweep_is_gone(owner))
 		return 0;
 	if (container_remove(s->docker, &c->id, err) < 0)
 		return -1;

@@ -21,17 +21,13 @@
 #include "engine/native/making.h"
 #include "engine/native/removal.h"
 #include "engine/native/zygote.h"
+#include "engine/packet.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <linux/magic.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/stat.h>
-#include <sys/sysmacros.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
 #define NETWORKS_READY 4
@@ -290,50 +286,6 @@ static bool names_ok(const struct service_request *q, size_t len)
 	return (len - sizeof(*q)) % ID_SIZE == 0;
 }
 
-/*
- * What a program may get as its standard streams: pipes and /dev/null. A directory or file of the
- * host's would be a way out of the island, and a socket one into the host's network. Sockets are
- * what we talk by ourselves.
- */
-static bool fd_ok(int fd, bool socket)
-{
-	struct statfs fs;
-	struct stat st;
-	int flags = fcntl(fd, F_GETFL);
-
-	if (flags < 0 || flags & O_PATH || fstat(fd, &st) < 0 || fstatfs(fd, &fs) < 0)
-		return false;
-	if (S_ISCHR(st.st_mode))
-		return st.st_rdev == makedev(1, 3);
-	return (socket && S_ISSOCK(st.st_mode)) ||
-	       (S_ISFIFO(st.st_mode) && fs.f_type == PIPEFS_MAGIC);
-}
-
-/* What each kind may ask for: the rest is the launcher's own to say. */
-static bool flags_ok(const struct service_request *q)
-{
-	static const uint32_t may[] = {
-		[SERVICE_RUN] = FLAG_TELL_READY | FLAG_COLD | FLAG_BARE | FLAG_PEER | ORDER_CHANNEL,
-		[SERVICE_MAKE] = FLAG_OWN | FLAG_COLD | FLAG_BARE | FLAG_PEER,
-		[SERVICE_COMMAND] = FLAG_TELL_READY | FLAG_STAYS | ORDER_COMPILE | ORDER_TERMINAL |
-				    ORDER_CHANNEL | ORDER_AGENT,
-		[SERVICE_SWEEP] = FLAG_MORE,
-		[SERVICE_INTERRUPT] = 0,
-		[SERVICE_COPY] = 0,
-	};
-
-	return !(q->flags & ~may[q->kind]) && (!(q->flags & FLAG_PEER) || q->flags & FLAG_BARE);
-}
-
-/* Times in the request are what is left of the plan's: no way around the operator's. */
-static bool times_ok(const struct service_request *q, const struct limits *l)
-{
-	bool timeless = q->flags & (ORDER_AGENT | ORDER_TERMINAL | FLAG_STAYS);
-
-	return q->timeout_ms <= (timeless ? LIMIT_MAX_TIME_MS : l->timeout_ms) &&
-	       (l->cpu_time_ms == 0 || q->cpu_time_ms <= l->cpu_time_ms);
-}
-
 static bool plan_ok(const struct service *s, const struct service_request *q, size_t len,
 		    struct cay_error *err)
 {
@@ -346,39 +298,22 @@ static bool plan_ok(const struct service *s, const struct service_request *q, si
 		(void)cay_fail(err, CAY_E_POLICY, 0, "the operator has every limit enforced");
 		return false;
 	}
-	if (times_ok(q, &p->limits))
+	if (packet_times_ok(q, &p->limits))
 		return true;
 	(void)cay_fail(err, CAY_E_INVALID, 0, "more time than the plan has");
 	return false;
 }
 
-/* Who asks, and what a terminal or a channel is sent by: no program gets these. */
-static bool is_ours(const struct service_request *q, size_t n, size_t n_fds)
-{
-	return (q->flags & FLAG_PEER && n == n_fds - 1) ||
-	       (q->flags & (ORDER_TERMINAL | ORDER_CHANNEL) && n == 0);
-}
-
 /* A packet is what its kind says it must be: nothing is done with any other. */
-static bool packet_ok(const struct service *s, const struct service_request *q, size_t len,
-		      const int *fds, size_t n_fds, struct cay_error *err)
+static bool request_ok(const struct service *s, const struct service_request *q, size_t len,
+		       const int *fds, size_t n_fds, struct cay_error *err)
 {
-	bool has_plan = q->kind == SERVICE_RUN || q->kind == SERVICE_MAKE ||
-			q->kind == SERVICE_COMMAND || q->kind == SERVICE_AHEAD;
-	bool has_names =
-		q->kind == SERVICE_DISCARD || q->kind == SERVICE_SWEEP || q->kind == SERVICE_COPY;
-	bool has_fds = q->kind == SERVICE_RUN || q->kind == SERVICE_COMMAND;
-
 	(void)cay_fail(err, CAY_E_INVALID, 0, "not a request");
-	if (q->kind < SERVICE_RUN || q->kind > SERVICE_COPY || !flags_ok(q) ||
-	    n_fds != (has_fds ? 3u : 0u) + (q->flags & FLAG_PEER ? 1u : 0u))
+	if (!packet_ok(q, len, fds, n_fds))
 		return false;
-	for (size_t n = 0; n < n_fds; n++)
-		if (!fd_ok(fds[n], is_ours(q, n, n_fds)))
-			return false;
-	if (has_names)
+	if (packet_has_names(q))
 		return names_ok(q, len);
-	return has_plan ? plan_ok(s, q, len, err) : len == sizeof(*q);
+	return !packet_has_plan(q) || plan_ok(s, q, len, err);
 }
 
 static void on_request(struct loop_fd *f, uint32_t events _unused_)
@@ -403,7 +338,7 @@ static void on_request(struct loop_fd *f, uint32_t events _unused_)
 		(void)cay_fail(&err, CAY_E_AT_CAPACITY, EMFILE, "the launcher can't take it");
 	else if (n < (ssize_t)sizeof(*q))
 		(void)cay_fail(&err, CAY_E_INVALID, 0, "not a request");
-	else if (packet_ok(s, q, (size_t)n, fds, n_fds, &err))
+	else if (request_ok(s, q, (size_t)n, fds, n_fds, &err))
 		if (obey(s, q, (size_t)n, fds, &err) == 0)
 			err.code = CAY_OK;
 	if (err.code != CAY_OK)
