@@ -48,7 +48,7 @@ OTHERWISE = {
     "ids": ("the user has a name only where the image has a user 1000", None),
     "session": ("programs are ended before PID 1 where memory is out", {
         "stdout": lambda first: first.replace(" 0\n", " 600\n")}),
-    "processes seen": ("PID 1 is `/cay-guest`, and the engine masks other parts of `/proc`", None),
+    "processes seen": ("PID 1 is `/cay-guest-…`, and the engine masks other parts of `/proc`", None),
     "rlimits": (KERNELS, None),
     "state": (KERNELS, None),
     "mounts": (KERNELS, None),

@@ -1,10 +1,12 @@
 """What goes wrong with engines: an error that says what and what to do, and nothing left behind."""
 
 import contextlib
+import io
 import os
 import pathlib
 import signal
 import subprocess
+import tarfile
 
 import pytest
 
@@ -12,7 +14,7 @@ from broken import answering, breakable_docker
 from debian import python_root
 from engines import IMAGE
 from registry import Registry
-from support import MIB, OURS, wait_until
+from support import MIB, NOT_FOUND, OURS, wait_until
 
 PYTHON = "localhost/cay-test:python"
 SLEEPER = "6061"  # seconds: by which its process is found
@@ -93,6 +95,30 @@ def test_disk_full(cay):
                             env=broken.engine.environment, timeout=120)
         assert error["code"] == "at_capacity" and "no space left" in error["message"], error
         assert broken.engine.containers("label=cay") == []
+
+
+def test_a_mount_that_would_land_elsewhere(cay, config, engine, place):
+    """An image's symbolic links lead no mount to another path, nor over PID 1's program."""
+    link = tarfile.TarInfo("data")
+    link.type, link.linkname = tarfile.SYMTYPE, "elsewhere"
+    guest = tarfile.TarInfo("cay-guest")
+    guest.type, guest.linkname = tarfile.SYMTYPE, "data"
+    image = io.BytesIO()
+    with tarfile.open(fileobj=image, mode="w") as tar:
+        for name in ("elsewhere", "etc", "tmp", "workspace", "proc", "sys", "dev"):
+            inside = tarfile.TarInfo(name)
+            inside.type, inside.mode = tarfile.DIRTYPE, 0o755
+            tar.addfile(inside)
+        tar.addfile(link)
+        tar.addfile(guest)
+    engine.bring("localhost/cay-test:linked", image.getvalue())
+    words = ["--engine", engine.name, "--image", "localhost/cay-test:linked"]
+    conf = config(f"[mounts]\nread = {place}\n")
+    error = cay.refused(*words, "-v", f"{place}:/data", "--", "/none", env=engine.environment, config=conf, timeout=120)
+    assert error["code"] == "not_enforceable" and "/data did not land there" in error["message"], error["message"]
+    done = cay("run", *words, "-v", f"{place}:/other", "--", "/none", env=engine.environment, config=conf, timeout=120)
+    assert done.rc == NOT_FOUND, done
+    assert engine.containers("label=cay") == []
 
 
 def sleepers():

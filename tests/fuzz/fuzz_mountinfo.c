@@ -1,7 +1,7 @@
 /* The list of mounts: lines are taken whole and in order, or not at all. */
 #include "fuzz.h"
 
-#include "engine/native/mountinfo.h"
+#include "engine/mountinfo.h"
 
 #include <errno.h>
 

@@ -25,6 +25,7 @@ static struct json *configure(const struct plan *p, const struct json *volumes)
 	struct container_config c = {.plan = p,
 				     .image = "sha256:abc",
 				     .guest = "/libexec/cay-guest",
+				     .guest_at = "/cay-guest-7",
 				     .owner = "run-7",
 				     .volumes = volumes};
 	struct cay_error err;
@@ -52,7 +53,7 @@ static void test_the_least_it_gets(void **state)
 	(void)state;
 	assert_string_equal(json_str(json_get(j, "User")), "1000:1000");
 	assert_string_equal(json_str(json_get(j, "Hostname")), "cay");
-	assert_string_equal(json_str(json_at(json_get(j, "Entrypoint"), 0)), "/cay-guest");
+	assert_string_equal(json_str(json_at(json_get(j, "Entrypoint"), 0)), "/cay-guest-7");
 	assert_int_equal(json_len(json_get(j, "Cmd")), 0);
 	assert_false(json_bool(json_get(j, "Tty")));
 	assert_string_equal(json_str(json_get(json_get(j, "Labels"), "cay")), p->id);

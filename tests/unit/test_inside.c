@@ -94,7 +94,7 @@ static void test_nothing_after_a_failed_setup(void **state)
 	add(&said, WIRE_ORDER, 6, &order, sizeof(order), plain);
 	assert_int_equal(write(wire[0], said.data, said.len), said.len);
 	assert_int_equal(shutdown(wire[0], SHUT_WR), 0);
-	read_failure(0, "/mnt");
+	read_failure(0, "/mnt did not land");
 	read_failure(5, "wrong time");
 	read_failure(0, "made for");
 	read_failure(6, "wrong time");
@@ -104,10 +104,43 @@ static void test_nothing_after_a_failed_setup(void **state)
 	(void)close(wire[0]);
 }
 
+static void landed(const struct plan *p, const char *lines, const char *words)
+{
+	struct cay_error err = {0};
+	int r = inside_landed(p, lines, &err);
+
+	assert_int_equal(r, words ? -1 : 0);
+	if (!words)
+		return;
+	assert_int_equal(err.code, CAY_E_NOT_ENFORCEABLE);
+	if (!strstr(err.text, words))
+		fail_msg("'%s' does not say '%s'", err.text, words);
+}
+
+#define LINE(root, point) "36 35 8:1 " root " " point " rw,nosuid shared:1 - ext4 /dev/x rw\n"
+
+static void test_where_mounts_land(void **state)
+{
+	_cleanup_(freep) struct plan *none = plan_with(NULL);
+	_cleanup_(freep) struct plan *one = plan_with("/src:/mnt/a b");
+
+	(void)state;
+	landed(none, LINE("/", "/"), NULL);
+	landed(one, LINE("/", "/") LINE("/src", "/mnt/a\\040b"), NULL);
+	landed(one, LINE("/", "/") LINE("/src", "/etc"), "did not land there");
+	landed(one, LINE("/mnt/a\\040b", "/"), "did not land there");
+	landed(one, LINE("/src", "/mnt/a\\040b/c"), "did not land there");
+	landed(one, LINE("/src", "/mnt/a\\040b//deleted"), "did not land there");
+	landed(one, LINE("/src", "/mnt/a\\040b") LINE("/x", "/mnt/a\\040b"), "did not land there");
+	landed(one, "", "did not land there");
+	landed(one, LINE("/src", "/mnt/a\\040b") "36 35\n", "mounts");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_nothing_after_a_failed_setup, begin, end),
+		cmocka_unit_test_setup_teardown(test_where_mounts_land, begin, end),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

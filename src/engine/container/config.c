@@ -81,7 +81,7 @@ static struct json *mounts_json(const struct container_config *c)
 {
 	struct json *list = json_new_array();
 
-	add_bind(list, c->guest, CONTAINER_GUEST, true);
+	add_bind(list, c->guest, c->guest_at, true);
 	for (uint32_t n = 0; n < c->plan->n_mounts; n++)
 		add_bind(list, c->sources[n], plan_str(c->plan, c->plan->mounts[n].target),
 			 c->plan->mounts[n].access != ACCESS_WRITE);
@@ -223,7 +223,7 @@ struct json *container_config_json(const struct container_config *c, struct cay_
 	health = json_new_object();
 	(void)snprintf(user, sizeof(user), "%u:%u", c->plan->uid, c->plan->gid);
 	json_set_str(o, "Image", c->image);
-	json_set(o, "Entrypoint", list_of((const char *const[]){CONTAINER_GUEST, NULL}));
+	json_set(o, "Entrypoint", list_of((const char *const[]){c->guest_at, NULL}));
 	json_set(o, "Cmd", json_new_array());
 	json_set_str(o, "User", user);
 	json_set_str(o, "Hostname", ISLAND_HOSTNAME);

@@ -6,16 +6,20 @@
 #include "core/error.h"
 #include "policy/plan.h"
 
+#include <inttypes.h>
 #include <stdbool.h>
 
 struct json;
 
-#define CONTAINER_GUEST "/cay-guest" /* where PID 1's program is */
+/* Where PID 1's program is: a name that no image can have made something else of. */
+#define CONTAINER_GUEST      "/cay-guest-%016" PRIx64
+#define CONTAINER_GUEST_SIZE sizeof("/cay-guest-0123456789abcdef")
 
 struct container_config {
 	const struct plan *plan;
-	const char *image; /* as the engine knows it */
-	const char *guest; /* PID 1's program, on the host */
+	const char *image;                   /* as the engine knows it */
+	const char *guest;                   /* PID 1's program, on the host */
+	char guest_at[CONTAINER_GUEST_SIZE]; /* and in there */
 	const char *owner;
 	const char *runtime; /* NULL: the engine's default */
 	/* Of each user: engines would raise it, and some may not. 0: not said. */

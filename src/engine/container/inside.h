@@ -69,5 +69,8 @@ _noreturn_ void inside_become(const struct plan *island, const struct wire_order
 int inside_facts(struct wire_facts *ret, struct cay_error *err);
 void inside_use(struct wire_use *ret);
 
-/* Each mount is what the keeper opened, by device and inode. */
+/* By its mountinfo: each mount is where it was to be, and not where the image's links lead. */
+int inside_landed(const struct plan *p, const char *mountinfo, struct cay_error *err);
+
+/* So it is, and each mount is what the keeper opened, by device and inode. */
 int inside_check_mounts(const struct plan *p, const struct wire_mount *m, struct cay_error *err);

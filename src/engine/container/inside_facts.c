@@ -4,6 +4,7 @@
 #include "base/fd.h"
 #include "base/landlock.h"
 #include "base/parse.h"
+#include "engine/mountinfo.h"
 #include "engine/self.h"
 
 #include <errno.h>
@@ -15,7 +16,8 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#define TEXT_SIZE 8192
+#define TEXT_SIZE     8192
+#define MOUNTINFO_MAX (1u << 20)
 
 /* A controller's files, as containers see them: on v2 all are in one directory. */
 #define V2 "/sys/fs/cgroup/"
@@ -198,8 +200,45 @@ int inside_facts(struct wire_facts *ret, struct cay_error *err)
 	return 0;
 }
 
+static int unreadable(int r, struct cay_error *err)
+{
+	return cay_fail(err, CAY_E_NOT_ENFORCEABLE, -r, "read the container's mounts");
+}
+
+int inside_landed(const struct plan *p, const char *mountinfo, struct cay_error *err)
+{
+	unsigned there[PLAN_MOUNTS_MAX] = {0};
+	struct mount_line m;
+	int r;
+
+	while ((r = mountinfo_next(&mountinfo, &m)) > 0)
+		for (uint32_t n = 0; n < p->n_mounts; n++)
+			there[n] += strcmp(m.point, plan_str(p, p->mounts[n].target)) == 0;
+	if (r < 0)
+		return unreadable(r, err);
+	for (uint32_t n = 0; n < p->n_mounts; n++) {
+		if (there[n] == 1)
+			continue;
+		(void)cay_fail(err, CAY_E_NOT_ENFORCEABLE, 0, "the mount at %s did not land there",
+			       plan_str(p, p->mounts[n].target));
+		return cay_hint(err, "the image has a symbolic link, or a mount, on its path: "
+				     "name another");
+	}
+	return 0;
+}
+
+static int check_landed(const struct plan *p, struct cay_error *err)
+{
+	_cleanup_(buf_done) struct buf info = BUF(MOUNTINFO_MAX);
+	int r = fd_read_file_at(AT_FDCWD, "/proc/self/mountinfo", &info);
+
+	return r < 0 ? unreadable(r, err) : inside_landed(p, buf_str(&info), err);
+}
+
 int inside_check_mounts(const struct plan *p, const struct wire_mount *m, struct cay_error *err)
 {
+	if (p->n_mounts > 0 && check_landed(p, err) < 0)
+		return -1;
 	for (uint32_t n = 0; n < p->n_mounts; n++) {
 		const char *target = plan_str(p, p->mounts[n].target);
 		struct statvfs fs;

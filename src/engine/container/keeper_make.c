@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -59,6 +60,16 @@ static int find_guest(char path[PATH_MAX], struct cay_error *err)
 		(void)cay_fail(err, CAY_E_ENGINE, fd < 0 ? -fd : 0, "find cay-guest");
 		return cay_hint(err, "it is installed with cay, in its libexec directory");
 	}
+	return 0;
+}
+
+static int name_guest(char name[CONTAINER_GUEST_SIZE], struct cay_error *err)
+{
+	uint64_t random;
+
+	if (getrandom(&random, sizeof(random), 0) != (ssize_t)sizeof(random))
+		return cay_fail(err, CAY_E_INTERNAL, errno, "read random bytes");
+	(void)snprintf(name, CONTAINER_GUEST_SIZE, CONTAINER_GUEST, random);
 	return 0;
 }
 
@@ -154,7 +165,8 @@ static int create(struct keeper *k, struct cay_error *err)
 
 	/* A pull may last. What is made is made, or nobody would know whether it was. */
 	docker_cancel_by(k->docker, k->asker.fd);
-	if (find_guest(guest, err) < 0 || find_image(k, &image, err) < 0)
+	if (find_guest(guest, err) < 0 || name_guest(c.guest_at, err) < 0 ||
+	    find_image(k, &image, err) < 0)
 		return -1;
 	docker_cancel_by(k->docker, -1);
 	c.image = json_str(json_get(image, "Id"));

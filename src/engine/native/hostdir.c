@@ -5,7 +5,7 @@
 #include "base/fd.h"
 #include "engine/native/idmap.h"
 #include "engine/native/mount.h"
-#include "engine/native/mountinfo.h"
+#include "engine/mountinfo.h"
 #include "engine/sys.h"
 
 #include <errno.h>

@@ -1,4 +1,4 @@
-#include "engine/native/mountinfo.h"
+#include "engine/mountinfo.h"
 
 #include <errno.h>
 #include <stdbool.h>
