@@ -244,6 +244,12 @@ static int start(struct inside *in, const struct wire_head *h, const void *body,
 		r = start_process(in, c, &o, p, &ends, err);
 	if (r == 0)
 		r = relay_ends(in, h->command, &ends, err);
+	if (r < 0 && c->pid > 0) {
+		(void)kill(c->pid, SIGKILL);
+		loop_remove(in->loop, &c->word);
+		fd_closep(&c->word.fd);
+		c->number = 0; /* of its end nobody needs to hear */
+	}
 	free(p);
 	if (r < 0)
 		relay_drop(&in->wire, h->command);

@@ -3,6 +3,7 @@
 #include "base/attr.h"
 #include "base/fd.h"
 #include "base/json.h"
+#include "base/text.h"
 #include "base/title.h"
 #include "engine/container/facts.h"
 #include "engine/self.h"
@@ -95,8 +96,10 @@ static void on_ready(struct keeper *k, const struct wire_head *h, const void *bo
 	if (h->command) {
 		r.command = k->single ? 0 : h->command;
 		r.isolation = k->isolation;
-		if (c && c->flags & FLAG_TELL_READY)
+		if (c && c->flags & FLAG_TELL_READY) {
+			c->flags &= ~FLAG_TELL_READY; /* once, whatever it says */
 			keeper_report(k, &r);
+		}
 		return;
 	}
 	if (k->stands || h->len != sizeof(facts))
@@ -118,6 +121,15 @@ static void on_ready(struct keeper *k, const struct wire_head *h, const void *bo
 	}
 }
 
+/* Its words end in errors, and on terminals. */
+static void make_harmless(char *text)
+{
+	size_t len = text_utf8_whole(text, strlen(text));
+
+	text[len] = '\0';
+	text_flatten(text, len);
+}
+
 static void on_failed(struct keeper *k, const struct wire_head *h, const void *body)
 {
 	struct keeper_command *c = keeper_command_find(k, h->command);
@@ -125,6 +137,8 @@ static void on_failed(struct keeper *k, const struct wire_head *h, const void *b
 
 	memcpy(&err, body, sizeof(err));
 	cay_error_mend(&err);
+	make_harmless(err.text);
+	make_harmless(err.hint);
 	if (h->command == 0 || k->single) {
 		fail_island(k, &err);
 		return;
@@ -140,7 +154,14 @@ static void on_exited(struct keeper *k, const struct wire_head *h, const void *b
 {
 	struct keeper_command *c = keeper_command_find(k, h->command);
 	struct wire_end end;
+	struct cay_error err;
 
+	if (!k->stands) {
+		(void)cay_fail(&err, CAY_E_ENGINE, 0,
+			       "the container told of a program's end before it was ready");
+		fail_island(k, &err);
+		return;
+	}
 	memcpy(&end, body, sizeof(end));
 	if (c)
 		keeper_command_ended(c, &end);
@@ -218,6 +239,8 @@ static void on_wire_ended(struct relay *w, const char *why)
 	if (!k->stands) {
 		const char *words = w->n_words ? w->words : state.error;
 
+		w->words[w->n_words] = '\0';
+		make_harmless(w->words);
 		(void)cay_fail(&err, CAY_E_ENGINE, 0, "the container ended before it was ready%s%s",
 			       *words ? ": " : "", words);
 		cay_error_mend(&err);

@@ -256,6 +256,12 @@ static void ran_out(struct keeper *k)
 		keeper_command_kill(only, CAUSE_MEMORY);
 }
 
+/* What is told may be less than it was: then it is nothing. */
+static uint64_t cpu_us_since(const struct keeper_command *c, const struct wire_use *use)
+{
+	return use->cpu_us > c->cpu_before_us ? use->cpu_us - c->cpu_before_us : 0;
+}
+
 void keeper_used(struct keeper *k, const struct wire_use *use)
 {
 	bool more = use->oom_kills > k->oom_kills;
@@ -267,7 +273,7 @@ void keeper_used(struct keeper *k, const struct wire_use *use)
 			c->cpu_before_us = use->cpu_us;
 		c->cpu_known = true;
 		if (c->cpu_time_ms && !c->ended && c->cause == CAUSE_NONE &&
-		    (use->cpu_us - c->cpu_before_us) / 1000 >= c->cpu_time_ms)
+		    cpu_us_since(c, use) / 1000 >= c->cpu_time_ms)
 			keeper_command_kill(c, CAUSE_CPU_TIME);
 	}
 	if (more)
@@ -285,16 +291,14 @@ struct usage keeper_command_usage(const struct keeper *k, uint32_t number)
 		its = c->number == number && !c->ended ? c : its;
 	}
 	if (its && n == 1 && its->cpu_known)
-		u.cpu_ms = (double)(k->use.cpu_us - its->cpu_before_us) / 1e3;
+		u.cpu_ms = (double)cpu_us_since(its, &k->use) / 1e3;
 	return u;
 }
 
 static struct usage usage_of(const struct keeper_command *c, const struct wire_end *end)
 {
 	const struct keeper *k = c->keeper;
-	double all_ms = c->cpu_known && end->use.cpu_us > c->cpu_before_us
-				? (double)(end->use.cpu_us - c->cpu_before_us) / 1e3
-				: 0;
+	double all_ms = c->cpu_known ? (double)cpu_us_since(c, &end->use) / 1e3 : 0;
 	double waited_ms = (double)end->cpu_us / 1e3;
 	struct usage u = {.memory_peak_bytes = end->memory_peak_bytes};
 
