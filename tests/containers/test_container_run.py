@@ -3,6 +3,7 @@
 import json
 import pathlib
 import signal
+import subprocess
 import time
 
 import pytest
@@ -177,6 +178,20 @@ def test_mounts_that_can_not_be_had(run, place):
         done = run("--json", "-v", *words, "-c", "print(1)", config=conf)
         assert done.rc == OURS and result(done)["error"]["code"] == code, (words, done)
     assert run("--user", "root", "-c", "import os; print(os.getuid())", config=conf).ok().text == "0\n"
+
+
+def test_another_name_of_a_forbidden_directory(run, place):
+    """A bind mount shows it where reading is allowed: it is what it is."""
+    (place / "shown").mkdir()
+    conf = place / "cay.conf"
+    conf.write_text(f"[mounts]\nread = {place}/shown\n")
+    conf.chmod(0o644)
+    subprocess.run(["mount", "--bind", "/etc", place / "shown"], check=True)
+    try:
+        done = run("--json", "-v", f"{place}/shown:/ro", "-c", "print(1)", config=conf)
+    finally:
+        subprocess.run(["umount", place / "shown"], check=True)
+    assert done.rc == OURS and result(done)["error"]["code"] == "policy_denied"
 
 
 def test_another_registrys_image(run, config):

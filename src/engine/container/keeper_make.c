@@ -7,6 +7,7 @@
 #include "engine/container/config.h"
 #include "engine/container/docker_images.h"
 #include "engine/container/docker_login.h"
+#include "engine/mount_names.h"
 #include "engine/sys.h"
 #include "image/naming.h"
 
@@ -47,7 +48,7 @@ static int judge_mount(struct keeper *k, uint32_t n, struct cay_error *err)
 			m->access == ACCESS_WRITE ? ACCESS_WRITE : ACCESS_READ, err) < 0)
 		return -1;
 	if (S_ISDIR(st.st_mode))
-		return 0;
+		return mount_check_names(k->config->rules, fd, k->sources[n], false, err);
 	(void)cay_fail(err, CAY_E_INVALID, 0, "%s is no directory", k->sources[n]);
 	return cay_hint(err, "files go in by --put");
 }
