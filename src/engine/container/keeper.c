@@ -398,7 +398,7 @@ static int begin(struct keeper *k, struct cay_error *err)
 		if (!k->plan)
 			r = cay_fail(err, CAY_E_INTERNAL, ENOMEM, "make a container");
 	}
-	if (r == 0) {
+	if (r == 0 && k->plan) {
 		memcpy(k->plan, (const char *)room + sizeof(q), len - sizeof(q));
 		r = keeper_make(k, err);
 	}
